@@ -93,21 +93,31 @@ func TestCompareBuilds(t *testing.T) {
 	require.Equal(t, exitOK, o.code, "nothing is claimed")
 	require.Contains(t, o.stdout, "6 v 2: no test")
 	require.Contains(t, o.stdout,
-		"needed for a verdict: 6 valid runs per side; missing: 0 in the first, 4 in the second")
+		"6 valid runs per side; missing: 0 in the first, 4 in the second")
 	root, err := filepath.Glob(filepath.Join(dir, "few", "build_*"))
 	require.NoError(t, err)
 	command := fmt.Sprintf("profllm rehearse few/%[1]s/definitions/scenario.toml --system few/%[1]s/definitions/system.toml --output-dir few --speed 1  # times 2", filepath.Base(root[0]))
-	require.Contains(t, o.stdout, command)
+	knobs := []string{"PROFLLM_SIM_ITL=21600us", "PROFLLM_SIM_STARTUP=0s", "PROFLLM_SIM_TTFT=20ms"}
+	require.Contains(t, o.stdout, "  "+strings.Join(knobs, " ")+" "+command)
 	asOnSlurm(t, root[0])
 	require.Contains(t, compare("old", "few").stdout,
 		strings.NewReplacer("rehearse", "slurm submit", "--speed 1", "--simulate").Replace(command))
-	o = profllm(t, dir, []string{"PROFLLM_SIM_ITL=21600us"},
+	o = profllm(t, dir, knobs,
 		strings.Fields(strings.TrimPrefix(command, "profllm "))[:6]...)
 	require.Zero(t, o.code, o.stderr)
 	o = compare("old", "few", "--metric", "median_tpot_ms")
 	require.Equal(t, exitInvalid, o.code, "with four the test has something to say")
 	require.Contains(t, o.stdout, "== Verdict: agg (simulated): regressed")
 	require.Contains(t, o.stdout, "4 runs from 2 server starts")
+	require.Contains(t, o.stdout, "one setting differs: extra_env_vars.PROFLLM_SIM_ITL: not set against 21600us")
+	o = profllm(t, dir, append(knobs[1:], "PROFLLM_SIM_ITL=22ms", "PROFLLM_SIM_SEED=2"),
+		strings.Fields(strings.TrimPrefix(command, "profllm "))[:6]...)
+	require.Zero(t, o.code, o.stderr)
+	o = compare("old", "few", "--metric", "median_tpot_ms")
+	require.Equal(t, exitInvalid, o.code, "runs of two simulated engines are not one side")
+	require.Contains(t, o.stdout, "== Verdict: agg (simulated): not-comparable")
+	require.Contains(t, o.stdout,
+		"not comparable: extra_env_vars.PROFLLM_SIM_ITL: not set against 21600us, 22ms")
 
 	o = compare("old", "other")
 	require.Equal(t, exitInvalid, o.code)

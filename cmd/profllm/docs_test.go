@@ -284,6 +284,8 @@ A job ends with the exit code of its script. If that is 0, it ends with the judg
 ` + "`profllm collect`" + `, ` + "`rehearse`" + ` and every verb with ` + "`--wait`" +
 		` exit with the first of these that is so: 5 if a run failed,
 6 if a result is invalid, 8 if a run is not over, 4 if a run has no job (Slurm refused it, or nothing was submitted).
+A verb that waits for Slurm's jobs ends with 4, whatever the other runs did, once no unfinished job can ever start;
+[states.md](../explanation/states.md#jobs-that-cannot-start) lists the reasons.
 `
 }
 

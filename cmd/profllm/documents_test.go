@@ -428,6 +428,17 @@ func TestCollectWithoutAVerdict(t *testing.T) {
 		require.Equal(t, code, o.code)
 		d := readDocument[document.Collect](t, o)
 		require.Equal(t, verdict, cmp.Or(d.Results[0].NoJob, "not over"))
+		o = profllm(t, dir, nil, "report", "--html", "r.html")
+		require.Equal(t, exitOK, o.code, o.stderr)
+		page, err := os.ReadFile(filepath.Join(dir, "r.html"))
+		require.NoError(t, err)
+		for _, text := range []string{o.stdout, string(page)} {
+			require.Contains(t, text, verdict)
+			require.Equal(t, verdict == "not over", strings.Contains(text, "not over"), text)
+		}
+		if verdict == "refused" {
+			require.Contains(t, string(page), "sbatch: error: Invalid account")
+		}
 	}
 	collect("not over", exitNotOver)
 	require.NoError(t, os.WriteFile(submitted[0], []byte(`{"refused": "sbatch: error: Invalid account"}`), 0o644))

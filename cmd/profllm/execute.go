@@ -37,7 +37,7 @@ const (
 	exitInternal   = 1 // an error in profllm or in the system below it
 	exitUsage      = 2 // the command line is wrong, or a file is missing
 	exitDefinition = 3 // a definition file is wrong, or its plan cannot work
-	exitNotSubmit  = 4 // a job was not submitted
+	exitNotSubmit  = 4 // a job was not submitted, or can never start
 	exitJobFailed  = 5 // a job failed
 	// a result is invalid, a comparison finds a regression, or two runs have different
 	// configurations

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/run"
@@ -25,12 +27,27 @@ func (a *app) wait(ctx context.Context, client *campaign.Client, dirs []string, 
 	return a.collectAtEnd(ctx, client, dirs, client.Jobs(ctx, dirs), say)
 }
 
-// collectAtEnd waits until the jobs of runs are over, collects, and answers for them.
+// collectAtEnd waits until the jobs of runs are over, collects, and answers for them. If a job
+// can never start, only the runs that are over are collected, and the job is the answer.
 func (a *app) collectAtEnd(ctx context.Context, client *campaign.Client, dirs []string, jobs map[string]run.Submission,
 	show func(map[string]run.State)) error {
 	states, err := client.Follow(ctx, dirs, jobs, show)
-	if err != nil {
+	stuck := (*campaign.StuckError)(nil)
+	if err != nil && !errors.As(err, &stuck) {
 		return err
 	}
-	return a.report(ctx, a.openCache(dirs), dirs, states)
+	if stuck != nil {
+		dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return !states[dir].Final() })
+		if len(dirs) == 0 {
+			return err
+		}
+	}
+	reported := a.report(ctx, a.openCache(dirs), dirs, states)
+	if err == nil {
+		return reported
+	}
+	if codeOf(reported) == exitInternal { // else the printed runs say it
+		a.complain(reported)
+	}
+	return err
 }

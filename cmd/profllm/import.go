@@ -47,6 +47,9 @@ func (c importCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := a.client().CheckFolder("--output-dir", output); err != nil {
+		return err
+	}
 	k := importing{app: a, output: output,
 		doc: &document.Import{Head: document.NewHead("import"), Dir: output, Results: []document.Row{}}}
 	a.answers(k.doc)

@@ -15,6 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/summary"
 )
 
@@ -43,7 +44,8 @@ type runFlag struct {
 }
 
 func (f runFlag) job(a *app) *job.Job {
-	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader()}
+	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader(),
+		Simulator: knobs.Conditions(a.env)}
 }
 
 // jobError labels an error of a job part, whose reader looks at stderr.txt.

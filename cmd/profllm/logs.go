@@ -182,7 +182,11 @@ func (a *app) followLogs(ctx context.Context, dir string, c logsCmd) error {
 		if last {
 			return nil
 		}
-		if over = ended(); over {
+		var err error
+		if over, err = ended(); err != nil {
+			return err
+		}
+		if over {
 			continue // once more: what was written meanwhile
 		}
 		select {

@@ -55,7 +55,7 @@ job: prefill is ready
 	require.Equal(t, "decode-2: three\ndecode-10: ten\n", logs(exitOK, "--lines", "1", "--role", "decode").stdout)
 	require.Equal(t, "two\nthree\n", logs(exitOK, "--lines", "2", "--role", "decode-2").stdout, "one needs no name")
 	require.Equal(t, "prefill is ready\n", logs(exitOK, "--role", "job").stdout)
-	require.Contains(t, logs(exitUsage, "--role", "serve").stderr, "prefill, decode, bench, job")
+	require.Contains(t, logs(exitUsage, "--role", "serve").stderr, "known: bench, decode, job, prefill")
 	require.Equal(t, exitUsage, profllm(t, l.dir, nil, "slurm", "logs", "nowhere").code)
 	logs(exitUsage, "--lines=-1")
 	logs(exitUsage, "--follow", "--role", "serve") // nothing to wait for

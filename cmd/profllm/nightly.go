@@ -82,7 +82,7 @@ func (c nightlyCmd) night(ctx context.Context, a *app) (nightly.Outcome, error) 
 		return nightly.Outcome{}, err
 	}
 	client := a.client()
-	client.EndStuck = true // nobody watches
+	client.EndHeld = true // nobody watches
 	act := nightly.Act{
 		Client: client, Wait: c.Wait, Allow: a.allow(c.MaxNodeHours, c.Yes),
 		Judge: nightly.Options{Tolerance: c.Tolerance, Baselines: c.Baselines},
@@ -106,7 +106,7 @@ func nightEvent(o nightly.Outcome, code int, err error) notify.Event {
 		}
 	}
 	if err != nil && err.Error() != "" {
-		e.Lines = append(e.Lines, err.Error())
+		e.Lines = append(e.Lines, eventLines(err)...)
 	}
 	return e
 }

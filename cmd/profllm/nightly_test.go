@@ -43,7 +43,7 @@ func newCronJob(t *testing.T) *cronJob {
 		require.NoError(t, os.Mkdir(filepath.Join(c.slurm, sub), 0o755))
 	}
 	for name, text := range fakes {
-		head := fmt.Sprintf("#!/bin/bash\nroot=%q\nif [ -f \"$root/fail-%s\" ]; then cat \"$root/fail-%s\" >&2; exit 1; fi\n", c.slurm, name, name) +
+		head := fmt.Sprintf("#!/bin/bash\nroot=%q\necho ${0##*/} >> \"$root/calls\"\nif [ -f \"$root/fail-%s\" ]; then cat \"$root/fail-%s\" >&2; exit 1; fi\n", c.slurm, name, name) +
 			"while [ $# -gt 0 ]; do [ \"$1\" = -j ] && list=${2//,/ }; case $1 in --job-name=*) name=${1#*=};; esac; shift; done\n"
 		require.NoError(t, os.WriteFile(filepath.Join(c.slurm, name), []byte(head+text+"\n"), 0o755))
 	}
@@ -305,7 +305,7 @@ func TestNightlyStuckJob(t *testing.T) {
 	c := newCronJob(t)
 	require.Equal(t, exitOK, c.nightly().code)
 	for _, x := range [][2]string{
-		{"PartitionTimeLimit", `never starts \(PartitionTimeLimit\)\n\thint: scancel 6\d, then correct the request .*`},
+		{"PartitionTimeLimit", `never starts \(PartitionTimeLimit\) and stays queued\n\thint: profllm slurm cancel results/demo_\S+/0, lower time_limit, and submit again; .*`},
 		{"JobHeldAdmin", `is held \(JobHeldAdmin\)\n\thint: scontrol release 6\d, or .*`},
 	} {
 		reason, want := x[0], x[1]
@@ -320,7 +320,8 @@ func TestNightlyStuckJob(t *testing.T) {
 		var e notify.Event
 		require.NoError(t, run.ReadJSON(event, &e))
 		require.Equal(t, exitNotSubmit, e.Code)
-		require.Regexp(t, want, strings.Join(e.Lines, "\n"))
+		require.Len(t, e.Lines, 1, "an alert is one line")
+		require.Regexp(t, strings.Replace(want, `\n\t`, "; ", 1), e.Lines[0])
 		data, err := os.ReadFile(junit)
 		require.NoError(t, err)
 		require.Contains(t, string(data), `errors="1"`)
@@ -334,7 +335,7 @@ func TestNightlyStuckJob(t *testing.T) {
 	time.Sleep(time.Second) // a directory is named by the second
 	o := c.nightly("--wait", "--quiet")
 	require.Equal(t, exitNotSubmit, o.code, "tonight's jobs are held too, and nobody reads a warning")
-	require.Regexp(t, `job 6\d of \S+ is held \(JobHeldAdmin\)\n\thint: scontrol release 6\d`, o.stderr)
+	require.Regexp(t, `job 6\d of \S+ is held \(JobHeldAdmin\); 1 other run will not start either\n\thint: scontrol release 6\d`, o.stderr)
 	require.Len(t, c.jobs(), 4)
 }
 

@@ -273,7 +273,8 @@ func plantedPage() string {
 	var b strings.Builder
 	b.WriteString(generated + simulatorPage)
 	b.WriteString("## Settings\n\nAll are environment variables, and all are optional. Set them in the shell that runs profllm, or in `extra_env_vars` of a\n" +
-		"test, which wins. An unknown `PROFLLM_SIM_…` variable is refused.\n\n| variable | default | meaning |\n|---|---|---|\n")
+		"test, which wins. An unknown `PROFLLM_SIM_…` variable is refused. Records have both under `config.settings`, as\n" +
+		"`extra_env_vars.PROFLLM_SIM_…`, except for defaults and the shell's `PROFLLM_SIM_SEED`. Comparisons treat them as every other setting.\n\n| variable | default | meaning |\n|---|---|---|\n")
 	for _, k := range knobs.Knobs {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, inCode(strings.Fields(k.Default)), k.Meaning)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -238,8 +240,18 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 	if len(runs) == 0 {
 		return nil, done, fail(exitUsage, definition.NoRecords(paths...))
 	}
+	var book run.Book
 	for i := range runs {
+		addNoJob(&runs[i], &book)
 		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)
 	}
 	return runs, done, nil
+}
+
+// addNoJob adds why a run that is not over never will be, as collect says it.
+func addNoJob(r *records.Run, book *run.Book) {
+	open := r.Result == nil || r.Result.Status == result.Unknown
+	if dir := cmp.Or(r.Job, r.Dir); open && run.HasPlan(dir) {
+		r.NoJob, r.Refusal = book.NoJob(dir)
+	}
 }

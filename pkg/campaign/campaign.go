@@ -29,9 +29,9 @@ type Client struct {
 	Now        func() time.Time
 	Uptime     func() string // of this machine, see run.Uptime
 	Events     Events
-	// EndStuck lets Follow return a StuckError once every open job is stuck, for callers
-	// whose warnings nobody reads.
-	EndStuck bool
+	// EndHeld lets Follow end for held jobs as for jobs that can never start, for callers
+	// whose warnings nobody reads, so that nobody would release the jobs.
+	EndHeld bool
 
 	unkept bool // it was said that states cannot be written
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -149,11 +150,12 @@ func (c *Client) definedBy(ctx context.Context, arg string, f Options) (d define
 	if id == "" {
 		what = fmt.Sprintf("%s has %d tests, but only one can be confirmed", arg, len(ids))
 	}
-	hint := fmt.Sprintf("%s#%s", file, ids[0])
+	likely := cmp.Or(source.Nearest(id, ids), ids[0])
+	hint := fmt.Sprintf("%s#%s", file, likely)
 	if info != nil && info.IsDir() {
-		hint = filepath.Join(arg, ids[0])
+		hint = filepath.Join(arg, likely)
 	}
-	return d, as(Usage, fmt.Errorf("%s\n\thint: name it, as in %s; known: %s", what, hint, strings.Join(ids, ", ")))
+	return d, as(Usage, fmt.Errorf("%s\n\thint: name it, as in %s; %s", what, hint, source.Suggest(id, ids)))
 }
 
 // keptDefinitions finds the folder of the definitions that runs were made from, and

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -39,5 +40,11 @@ func MorePairs(s run.Scenario, root, shown string, pairs int) string {
 	case s.Simulated:
 		words = append(words, "--simulate")
 	}
-	return strings.Join(words, " ")
+	simulator := ""
+	for _, rel := range s.Runs {
+		if simulator, _ = definition.Simulator(filepath.Join(root, rel), root); simulator != "" {
+			break // others never ran, or were made under the same
+		}
+	}
+	return simulator + strings.Join(words, " ")
 }

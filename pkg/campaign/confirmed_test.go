@@ -26,4 +26,9 @@ func TestMorePairs(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "first/a/0", run.PlanFile), data, 0o644))
 	require.Equal(t, "profllm confirm r/first r/second --pairs 8 --metric throughput --rehearse --speed 20",
 		MorePairs(s, root, "r", 8))
+	require.NoError(t, run.WriteJSON(filepath.Join(root, "first/a/0", run.PlacementFile),
+		run.Placement{Simulator: map[string]string{"PROFLLM_SIM_ITL": "9ms", "PROFLLM_SIM_FAULTS": "serve:cold=3;client:pace=1"}}))
+	require.Equal(t, "PROFLLM_SIM_FAULTS='serve:cold=3;client:pace=1' PROFLLM_SIM_ITL=9ms "+
+		"profllm confirm r/first r/second --pairs 8 --metric throughput --rehearse --speed 20",
+		MorePairs(s, root, "r", 8))
 }

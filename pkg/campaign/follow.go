@@ -16,18 +16,20 @@ import (
 const unknownLimit = run.LostAfter
 
 // Follow waits until the jobs of runs are over, or unknown for long, and returns their
-// states. show, unless nil, gets the states meanwhile. Each round is one query, and the
-// pause between two rounds grows while nothing changes.
+// states. It ends with a StuckError, beside the states, once no job that is left can ever
+// start. show, unless nil, gets the states meanwhile. Each round is one query, and the pause
+// between two rounds grows while nothing changes.
 func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.Submission,
 	show func(map[string]run.State)) (map[string]run.State, error) {
 	over, said, warned := map[string]bool{}, map[string]string{}, map[string]bool{}
 	known := c.Now() // when Slurm last knew one of the jobs
+	doomed := false  // at the last look, nothing was left that can start
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		states, err := c.States(ctx, dirs, subs)
 		if err != nil {
 			return nil, err
 		}
-		open, stuck := 0, []*StuckError(nil)
+		open := 0
 		for _, dir := range dirs {
 			st := states[dir]
 			if st.State != run.Unknown {
@@ -35,13 +37,6 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 			}
 			if !st.Final() {
 				open++
-			}
-			if s := c.stuck(dir, st); s != nil {
-				stuck = append(stuck, s)
-			}
-			if warning := trouble(st); warning != "" && !warned[dir+warning] {
-				warned[dir+warning] = true
-				c.Events.Say(Warning, fmt.Sprintf("job %s of %s %s", st.JobID, c.relative(dir), warning))
 			}
 			if word := st.State + st.Note + st.Reason; show != nil && word != said[dir] {
 				said[dir], pause = word, soon(len(dirs))
@@ -53,20 +48,29 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 		if open == 0 || c.Now().Sub(known) > unknownLimit {
 			return states, nil
 		}
-		if c.EndStuck && open == len(stuck) {
-			return nil, as(NotSubmitted, stuck[0])
+		stuck := c.allStuck(dirs, subs, states, open)
+		switch {
+		case stuck == nil:
+			c.warn(dirs, states, warned)
+		case doomed:
+			return states, as(NotSubmitted, stuck)
+		default: // Slurm may be about to cancel the job, or to read its limits again
+			pause = time.Second
 		}
+		doomed = stuck != nil
 		before := len(over)
 		if !c.idle(ctx, jitter(pause), dirs, states, over, show) {
 			return nil, as(Interrupted,
-				fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s",
-					c.relative(cmp.Or(run.Root(dirs[0]), dirs[0]))))
+				fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s", c.relative(rootOf(dirs[0]))))
 		}
 		if len(over) > before {
 			pause = soon(len(dirs)) / 2 // its job is about to end
 		}
 	}
 }
+
+// rootOf is the scenario's directory of a run, or the run's own.
+func rootOf(dir string) string { return cmp.Or(run.Root(dir), dir) }
 
 // soon is the pause after something happened. Of many runs something happens all
 // the time, and Slurm is asked no more often for that.
@@ -77,36 +81,6 @@ func soon(runs int) time.Duration {
 // jitter keeps commands that were started together from asking together.
 func jitter(d time.Duration) time.Duration {
 	return d - d/8 + rand.N(d/4)
-}
-
-// StuckError is a queued job that is held or can never start, so that waiting is
-// pointless.
-type StuckError struct{ text string }
-
-func (e *StuckError) Error() string { return e.text }
-
-// stuck is why the job of a run does not start without somebody's doing, nil if it does.
-func (c *Client) stuck(dir string, st run.State) *StuckError {
-	if st.State != run.Queued || st.Note != run.Held && st.Note != run.NeverStarts {
-		return nil
-	}
-	return &StuckError{fmt.Sprintf("job %s of %s %s", st.JobID, c.relative(dir), trouble(st))}
-}
-
-// trouble is what somebody should know of a job before it is over, "" for nothing.
-func trouble(st run.State) string {
-	switch {
-	case st.State == run.Queued && st.Note == run.Held:
-		return fmt.Sprintf("is held (%s)\n\thint: scontrol release %s, or ask why it was held",
-			cmp.Or(st.Reason, st.Raw), st.JobID)
-	case st.State == run.Queued && st.Note == run.NeverStarts:
-		return fmt.Sprintf("never starts (%s)\n\thint: scancel %s, then correct the request that the reason names, in the scenario or the system file", st.Reason, st.JobID)
-	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:
-		return "is " + st.Reason
-	case st.Note == run.Lost:
-		return "is lost: " + st.Reason
-	}
-	return ""
 }
 
 // idle waits until the next look at Slurm is due, or until a run that was open

@@ -173,18 +173,26 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 	if o.Output, err = filepath.Abs(cmp.Or(f.OutputDir, sys.OutputPath)); err != nil {
 		return o, err
 	}
-	if info, err := os.Stat(o.Output); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
-		what := "output_path of the system"
-		if f.OutputDir != "" {
-			what = "--output-dir"
-		}
-		return o, as(Usage, fmt.Errorf("%s is a file, or lies below one: %s\n\thint: name a folder", what,
-			c.relative(o.Output)))
+	what := "output_path of the system"
+	if f.OutputDir != "" {
+		what = "--output-dir"
+	}
+	if err := c.CheckFolder(what, o.Output); err != nil {
+		return o, err
 	}
 	if o.Binary = cmp.Or(sys.Binary, c.Executable); o.Binary == "" {
 		return o, errors.New("the path of this program is unknown, but jobs need it")
 	}
 	return o, nil
+}
+
+// CheckFolder refuses a folder to write to that is a file, before anything is done; what names
+// the setting.
+func (c *Client) CheckFolder(what, dir string) error {
+	if info, err := os.Stat(dir); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
+		return as(Usage, fmt.Errorf("%s is a file, or lies below one: %s\n\thint: name a folder", what, c.relative(dir)))
+	}
+	return nil
 }
 
 // newName sees to it that no directory has the name that a submission gets, unless the user

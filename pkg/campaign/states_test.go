@@ -136,7 +136,7 @@ func TestStatesOverTime(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"61"}, o.asked)
 	require.Equal(t, run.Running, states[over].State)
-	require.Contains(t, trouble(st), "is lost: the scheduler has not known the job since")
+	require.Contains(t, troubleOf(st, "").String(), "is lost: the scheduler has not known the job since")
 }
 
 // What Slurm says is the answer, although nothing can be kept of it.
@@ -161,18 +161,25 @@ func TestStatesOnAFullDisk(t *testing.T) {
 // covers: PL-S11, PL-S14, PL-S25
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}),
-		"is held (JobHeldUser)\n\thint: scontrol release 7")
-	require.Contains(t, trouble(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts,
-		Reason: "PartitionNodeLimit"}), "never starts (PartitionNodeLimit)\n\thint: scancel 7")
+	say := func(st run.State) string { return troubleOf(st, "r/a/0").String() }
+	require.Equal(t, "is held (JobHeldUser)\n\thint: scontrol release 7, or ask whoever holds the job; "+
+		"profllm slurm cancel r/a/0 gives it up",
+		say(run.State{JobID: "7", State: run.Queued, Note: run.Held, Reason: "JobHeldUser"}))
+	require.Equal(t, "never starts (PartitionNodeLimit) and stays queued\n\thint: profllm slurm cancel r/a/0, "+
+		"request fewer nodes, and submit again; if the cluster is changed instead, the job starts by itself: "+
+		"profllm slurm watch r/a/0 waits for it",
+		say(run.State{JobID: "7", State: run.Queued, Note: run.NeverStarts, Reason: "PartitionNodeLimit"}))
+	require.Equal(t, "waits for nodes that are down or drained (ReqNodeNotAvail, UnavailableNodes:n1)\n\t"+
+		"hint: sinfo -R says why they are",
+		say(run.State{JobID: "7", State: run.Queued, Reason: "ReqNodeNotAvail, UnavailableNodes:n1"}))
 	now := time.Now()
-	require.Contains(t, trouble(run.State{State: run.Running, Note: run.Ending, At: now,
+	require.Contains(t, say(run.State{State: run.Running, Note: run.Ending, At: now,
 		Since: now.Add(-3 * time.Minute), Reason: "still ending after 2m30s"}), "still ending after")
 	for _, quiet := range []run.State{
 		{}, {State: run.Queued, Reason: "Priority"}, {State: run.Running, Note: run.Ending}, {State: run.Failed},
 		{State: run.Running, Note: run.Ending, At: now, Since: now, Reason: "NonZeroExitCode"},
 	} {
-		require.Empty(t, trouble(quiet))
+		require.Empty(t, say(quiet))
 	}
 }
 

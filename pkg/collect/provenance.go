@@ -10,6 +10,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -23,6 +24,11 @@ func addProvenance(e *evidence, d *draft) {
 		return
 	}
 	r.Config.Settings = p.Settings(e.load)
+	if e.place != nil {
+		for name, value := range e.place.Simulator { // as if the test had set them: they act alike
+			r.Config.Settings[plan.EnvSetting+name] = value
+		}
+	}
 	pr := r.Provenance
 	pr.Launcher, pr.Git, pr.ModelRevision = p.Launcher, p.Source.Git, p.Source.ModelRevision
 	for _, c := range p.Source.Repositories {

@@ -77,11 +77,14 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	if near != "" {
 		return fmt.Errorf("%s: %s%s", node.FullPath(), strings.Replace(text, "stat ", "", 1), near)
 	}
+	if !strings.Contains(text, "\n\thint: ") { // a value of a type that reads itself may say what to do
+		text += "\n\thint: " + help
+	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && len(node.Children) == 0 {
-		return fmt.Errorf("%s: %s\n\thint: %s", node.FullPath(), text, help)
+		return fmt.Errorf("%s: %s", node.FullPath(), text)
 	}
-	return fmt.Errorf("%s: %s\n\thint: %s", root.Name, text, help)
+	return fmt.Errorf("%s: %s", root.Name, text)
 }
 
 // meantTag is the tag of a command, a flag or an argument that lists other words for its name,

@@ -2,8 +2,10 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/records"
@@ -28,13 +30,18 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 			each++
 		}
 	}
-	verb, simulate := "slurm submit", ""
+	verb, simulate, simulator := "slurm submit", "", ""
 	var sc run.Scenario
 	switch local := run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local; {
 	case kind.Simulated() && local:
 		verb, simulate = "rehearse", fmt.Sprintf(" --speed %d", kind.Speed())
 	case kind.Simulated():
 		simulate = " --simulate"
+	}
+	if kind.Simulated() {
+		if simulator, ok = Simulator(archives.OnDisk(runs[len(runs)-1]), root); !ok {
+			return nil
+		}
 	}
 	var commands []string
 	if file := archives.File(root); file != "" {
@@ -60,8 +67,28 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 		words = append(words, q)
 	}
 	times := (missing + each - 1) / each
-	return append(commands, fmt.Sprintf("profllm %s %s --system %s --output-dir %s%s  # times %d",
-		verb, words[0], words[1], words[2], simulate, times))
+	return append(commands, fmt.Sprintf("%sprofllm %s %s --system %s --output-dir %s%s  # times %d",
+		simulator, verb, words[0], words[1], words[2], simulate, times))
+}
+
+// Simulator is the settings of the simulated programs that a run took from the shell, as they
+// stand before a command; false if no shell takes them. root is the scenario's directory.
+func Simulator(dir, root string) (text string, ok bool) {
+	var place run.Placement
+	for range 4 { // <test>/<iteration>/<step>/<repeat>
+		if dir == root || run.ReadJSON(filepath.Join(dir, run.PlacementFile), &place) == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	for _, name := range slices.Sorted(maps.Keys(place.Simulator)) {
+		value, err := render.Quote(place.Simulator[name])
+		if err != nil {
+			return "", false
+		}
+		text += name + "=" + value + " "
+	}
+	return text, true
 }
 
 // keptRoot finds the scenario's directory that a run lies in, if it keeps its definitions.

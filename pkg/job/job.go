@@ -33,6 +33,9 @@ type Job struct {
 	Stderr io.Writer
 	Now    func() time.Time
 	GPUs   gpu.Reader // how the GPUs of a node are read; zero: by nvidia-smi
+	// Simulator is the settings of the simulated programs in Env, by name; a job of a real
+	// engine does not use them.
+	Simulator map[string]string
 
 	grace time.Duration                              // of Stop, in tests; zero: termWait and killWait
 	late  time.Duration                              // of Check, in tests; zero: lateFiles

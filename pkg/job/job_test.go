@@ -236,6 +236,24 @@ func TestPlace(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("PROXY_ADDR=10.0.0.2\nPROXY_PORT=%d\nSERVE_ADDR=%s\nSERVE_PORT=%d\nSERVE_RAY_PORT=%d\n", 20003+at, addr, 20000+at, 20001+at), string(env))
 		})
 	}
+	t.Run("simulated", func(t *testing.T) {
+		set := map[string]string{"PROFLLM_SIM_ITL": "9ms", "PROFLLM_SIM_TTFT": "9ms"}
+		for _, simulated := range []bool{true, false} {
+			j := newJob(t)
+			j.plan.Simulated, j.Simulator = simulated, set
+			j.plan.Env = []plan.Var{{Name: "PROFLLM_SIM_TTFT", Value: plan.Text("1ms")}}
+			j.save(t)
+			require.NoError(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"),
+				time.Time{}))
+			var place run.Placement
+			require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
+			if !simulated {
+				require.Nil(t, place.Simulator)
+				continue
+			}
+			require.Equal(t, map[string]string{"PROFLLM_SIM_ITL": "9ms"}, place.Simulator, "the test's own win")
+		}
+	})
 	t.Run("too few nodes", func(t *testing.T) {
 		j := newJob(t)
 		j.env["SLURM_JOB_NODELIST"] = "n1"

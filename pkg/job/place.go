@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -259,10 +260,24 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 	for _, port := range p.Ports {
 		place.Ports[port.Name] = port.At(place.Slot)
 	}
+	place.Simulator = j.simulator(p)
 	if err := run.WriteJSON(j.path(run.PlacementFile), place); err != nil {
 		return err
 	}
 	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware)), 0o644)
+}
+
+// simulator is what the simulated programs of a run take from the job's environment: the test's
+// own variables win.
+func (j *Job) simulator(p *plan.Plan) map[string]string {
+	if !p.Simulated {
+		return nil
+	}
+	set := maps.Clone(j.Simulator)
+	for _, v := range p.Env {
+		delete(set, v.Name)
+	}
+	return set
 }
 
 // answers is what the nodes said.

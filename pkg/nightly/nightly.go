@@ -233,29 +233,56 @@ func state(r *records.Run) (Kind, string) {
 		return Failed, "what became of the job is unknown"
 	case res.JobFailed():
 		if f := res.Failure; f != nil {
-			return Failed, fmt.Sprintf("%s, %s; %s", res.Status, causeOf(f), f.Next)
+			return Failed, fmt.Sprintf("%s, %s; %s", res.Status, f.OneLine(), f.Next)
 		}
 		return Failed, strings.TrimSuffix(fmt.Sprintf("%s: %s", res.Status,
-			reasons(res.Validity, result.Invalid, result.Suspect)), ": ")
+			withFact(res.Validity, reasons(res.Validity, result.Invalid, result.Suspect))), ": ")
 	case res.Validity == nil:
 		return Invalid, "the run was not judged"
 	case !res.Validity.Valid:
-		return Invalid, reasons(res.Validity, result.Invalid)
+		why := withFact(res.Validity, reasons(res.Validity, result.Invalid))
+		if f := res.Failure; f != nil && f.Line != "" && f.Confidence != result.NoCause {
+			why += "; " + f.OneLine()
+		}
+		return Invalid, why
 	case res.Validity.Verdict == result.VerdictSuspect:
 		return Suspect, reasons(res.Validity, result.Suspect)
 	}
 	return "", ""
 }
 
-// causeOf is the cause of a failure, or the log whose end nobody knows.
-func causeOf(f *result.Failure) string {
-	switch {
-	case f.Confidence != result.NoCause:
-		return fmt.Sprintf("cause %s (%s)", f.Cause, f.Confidence)
-	case f.File != "":
-		return "cause unknown: " + f.File
+// Problems lists the runs that failed or are invalid, each by itself: no other night is
+// looked at. Runs that are not over are left out.
+func Problems(runs []records.Run) []Change {
+	var list []Change
+	for i := range runs {
+		r := &runs[i]
+		if r.Result == nil || r.Result.Status == result.Unknown {
+			continue
+		}
+		if kind, why := state(r); kind == Failed || kind == Invalid {
+			list = append(list, Change{Kind: kind, Test: r.Case.String(), Dir: r.Dir, Why: why})
+		}
 	}
-	return "cause unknown"
+	return list
+}
+
+// withFact adds to the words of checks what the first that makes the result invalid found.
+func withFact(v *result.Validity, words string) string {
+	if v == nil {
+		return words
+	}
+	for _, word := range v.Words {
+		c := v.Check(word)
+		if c == nil || c.Outcome != result.Fail || c.Severity != result.Invalid || c.Detail == "" {
+			continue
+		}
+		if words != word {
+			word = words + "; " + word
+		}
+		return word + ": " + c.Detail
+	}
+	return words
 }
 
 // reasons are the words of the checks that failed with one of these severities; none of a

@@ -286,6 +286,14 @@ func TestStates(t *testing.T) {
 	v := judge(t, failed, before(100))
 	require.Equal(t, "failed a: failed, cause oom-gpu (exact); use less memory (results/qwen_21/a/0)\n", lines(v))
 	require.Zero(t, v.Compared)
+	inRole := night(21, 100, status(result.Failed), func(r *records.Run) {
+		r.Result.Failure = &result.Failure{Cause: "oom-gpu", Confidence: result.Exact, Role: "decode", Node: "n2",
+			File: "logs/decode-0.log", LineNumber: 7, Line: "CUDA out of\tmemory", Next: "use less"}
+	})
+	require.Equal(t, "failed a: failed, cause oom-gpu (exact) in decode on n2: logs/decode-0.log:7: CUDA out of memory; "+
+		"use less (results/qwen_21/a/0)\n", lines(judge(t, inRole, before(100))), "an alert says where, with the log's line")
+	require.Len(t, nightly.Problems(inRole.Runs), 1)
+	require.Empty(t, nightly.Problems(night(21, 100, status(result.Unknown)).Runs), "it is not over")
 	v = judge(t, night(21, 1, invalid), before(100))
 	require.Equal(t, "invalid a: zero-tokens (results/qwen_21/a/0)\n", lines(v), "its numbers are not compared")
 	judged := func(verdict result.Verdict) edit { // with notes and withheld numbers beside
@@ -303,6 +311,15 @@ func TestStates(t *testing.T) {
 		lines(judge(t, night(21, 1, judged(result.VerdictInvalid)), before(100))))
 	require.Equal(t, "suspect a: cold (results/qwen_21/a/0)\n",
 		lines(judge(t, night(21, 100, judged(result.VerdictSuspect)), before(100))))
+	detailed := func(r *records.Run) {
+		judged(result.VerdictInvalid)(r)
+		for i := range r.Result.Validity.Checks {
+			r.Result.Validity.Checks[i].Detail = "3 of 80 requests failed"
+		}
+		r.Result.Failure = &result.Failure{Cause: "kv", Confidence: result.FromSymptom, Role: "prefill", Line: "lost", Next: "x"}
+	}
+	require.Equal(t, "invalid a: errors: 3 of 80 requests failed; cause kv (symptom) in prefill: lost (results/qwen_21/a/0)\n",
+		lines(judge(t, night(21, 1, detailed), before(100))))
 	unread := func(file string) edit {
 		return func(r *records.Run) {
 			r.Result.Status, r.Result.Failure = result.Failed, &result.Failure{Cause: "unknown",

@@ -39,7 +39,7 @@ type Event struct {
 	Scenario string    `json:"scenario"`
 	Run      string    `json:"run"`       // the scenario's directory
 	Code     int       `json:"exit_code"` // of the command, unless something else fails
-	Lines    []string  `json:"lines"`     // what the command says, without an end of line
+	Lines    []string  `json:"lines"`     // what happened, a line for each run or error, without an end of line
 }
 
 // Hook is the command to run.
@@ -83,10 +83,10 @@ func (h *Hook) Send(ctx context.Context, e Event) bool {
 			return true
 		}
 		if try == 2 || ctx.Err() != nil {
-			h.Log("note: the hook failed; no notification was sent: %v", err)
+			h.Log("note: the notify command failed; no notification was sent: %v", err)
 			return false
 		}
-		h.Log("note: the hook failed; retrying once: %v", err)
+		h.Log("note: the notify command failed and is tried once more: %v", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

@@ -125,3 +125,37 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"/bin/tell", "bench bot", "--to=a b", ""}, h.Argv)
 }
+
+// A command that cannot run is refused before any work, and not at the first event.
+//
+// covers: PL-D13
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+		return path
+	}
+	for command, want := range map[string]string{
+		"/nowhere/hook":                               "stat /nowhere/hook: no such file or directory",
+		"no-such-program-here --to me":                "no program \"no-such-program-here\" on the PATH\n\thint: name its whole path",
+		dir:                                           dir + " cannot be run: is a directory",
+		file("plain", "#!/bin/sh\n", 0o644):           "/plain is not executable\n\thint: chmod +x ",
+		file("headless", "echo hello\n", 0o755):       "/headless has no #! line, and no shell runs it\n\thint: begin it with #!/bin/sh",
+		file("empty", "", 0o755):                      "/empty has no #! line",
+		file("nobody", "#!\n", 0o755):                 "/nobody names no interpreter",
+		file("lost", "#! /usr/bin/pyhton -u", 0o755):  "/lost: its interpreter \"/usr/bin/pyhton\" cannot be run: ",
+		file("carriage", "#!/bin/sh\r\nexit", 0o755):  `/carriage: its interpreter "/bin/sh\r" cannot be run: `,
+		file("good", "#!/bin/sh\n", 0o755) + " 'a b'": "",
+		file("program", "\x7fELF\x02\x01\x00", 0o755): "",
+		"true": "",
+	} {
+		h, err := Parse(command)
+		require.NoError(t, err)
+		if err = h.Check(); want == "" {
+			require.NoError(t, err, command)
+			continue
+		}
+		require.ErrorContains(t, err, want, command)
+	}
+}

@@ -104,3 +104,52 @@ func Pattern(class Class) string {
 	pattern := `\b(?:` + strings.Join(reasons[class], "|") + `)\b`
 	return strings.Join(append([]string{pattern}, descriptions[class]...), "|")
 }
+
+// mends are what to change in a request that can never start, by the end of Slurm's reason.
+// The first that matches counts.
+var mends = []struct {
+	reason *regexp.Regexp
+	mend   string
+}{
+	{regexp.MustCompile(`^QOSMin`), "request at least what the QOS demands"},
+	{regexp.MustCompile(`^(InvalidAccount|AccountNotAllowed)`), "correct the account"},
+	{regexp.MustCompile(`^(InvalidQOS|QOSNotAllowed)`), "correct the QOS"},
+	{regexp.MustCompile(`^DependencyNever`), "correct the run that the job waits for"},
+	{regexp.MustCompile(`^PartitionTimeLimit|Wall`), "lower time_limit"},
+	{regexp.MustCompile(`MinutesPerJob|MinutesPerJobLimit`), "lower time_limit or request less"},
+	{regexp.MustCompile(`^PartitionNodeLimit|NodePerJob`), "request fewer nodes"},
+	{regexp.MustCompile(`GRESPer`), "request fewer GPUs"},
+	{regexp.MustCompile(`Mem(ory)?Per`), "request less memory"},
+	{regexp.MustCompile(`^(BadConstraints|Constraints|PartitionConfig)`), "request what nodes of the partition have"},
+}
+
+// Mend says what to change in the request of a job that can never start, as an instruction.
+func Mend(reason string) string {
+	name := first.FindString(strings.TrimLeft(reason, "( "))
+	for _, m := range mends {
+		if m.reason.MatchString(name) {
+			return m.mend
+		}
+	}
+	return "correct the request that the reason names, in the scenario or the system file"
+}
+
+var (
+	unavailable = regexp.MustCompile(`UnavailableNodes:\w|^\(?NodeDown\b`)
+	partition   = regexp.MustCompile(`^\(?Partition(Down|Inactive)\b`)
+	budget      = regexp.MustCompile(`^\(?((Assoc|QOS)Grp(\w*[^n])?Minutes(Limit)?|QOSUsageThreshold)\b`)
+)
+
+// Missing says what a waiting job needs that the ends of other jobs do not give it, and how
+// to look at that; "" of jobs that wait their turn.
+func Missing(reason string) (what, look string) {
+	switch {
+	case unavailable.MatchString(reason):
+		return "nodes that are down or drained", "sinfo -R says why they are"
+	case partition.MatchString(reason):
+		return "a partition that is down", "sinfo -s shows the partitions"
+	case budget.MatchString(reason):
+		return "a budget that is used up", "ask an administrator when it is renewed"
+	}
+	return "", ""
+}

@@ -52,3 +52,40 @@ func FuzzOf(f *testing.F) {
 		require.Contains(t, append(all, pending.Unknown), pending.Of(reason))
 	})
 }
+
+// covers: PL-S14
+func TestMend(t *testing.T) {
+	for reason, want := range map[string]string{
+		"PartitionTimeLimit": "lower time_limit", "QOSMaxWallDurationPerJobLimit": "lower time_limit",
+		"AssocMaxCpuMinutesPerJobLimit": "lower time_limit or request less",
+		"PartitionNodeLimit":            "request fewer nodes", "QOSMaxNodePerJobLimit": "request fewer nodes",
+		"QOSMaxGRESPerJob": "request fewer GPUs", "AssocMaxMemPerNode": "request less memory",
+		"QOSMinGRES": "request at least what the QOS demands", "InvalidAccount": "correct the account",
+		"InvalidQOS": "correct the QOS", "(BadConstraints)": "request what nodes of the partition have",
+		"DependencyNeverSatisfied": "correct the run that the job waits for",
+	} {
+		require.Equal(t, want, pending.Mend(reason), reason)
+	}
+	for _, reason := range pending.Names(pending.Never) {
+		require.NotEmpty(t, pending.Mend(reason))
+	}
+}
+
+// Only what the ends of other jobs do not bring is missing.
+//
+// covers: PL-S14
+func TestMissing(t *testing.T) {
+	for reason, want := range map[string]string{
+		"ReqNodeNotAvail, UnavailableNodes:node1": "nodes that are down or drained", "NodeDown": "nodes that are down or drained",
+		"ReqNodeNotAvail,_UnavailableNodes:node1": "nodes that are down or drained",
+		"PartitionDown": "a partition that is down", "(PartitionInactive)": "a partition that is down",
+		"AssocGrpGRESMinutes": "a budget that is used up", "AssocGrpCPUMinutesLimit": "a budget that is used up",
+		"QOSGrpNodeMinutes": "a budget that is used up",
+		"Priority":          "", "Resources": "", "ReqNodeNotAvail, May be reserved for other job": "",
+		"ReqNodeNotAvail, UnavailableNodes:": "", "AssocGrpCPURunMinutesLimit": "", "QOSGrpGRESRunMinutes": "", "": "",
+	} {
+		what, look := pending.Missing(reason)
+		require.Equal(t, want, what, reason)
+		require.Equal(t, want == "", look == "", reason)
+	}
+}

@@ -12,6 +12,9 @@ import (
 // NodesSetting is the key of settings that holds the number of nodes.
 const NodesSetting = "NUM_NODES"
 
+// EnvSetting begins the keys of settings that are variables.
+const EnvSetting = "extra_env_vars."
+
 // Settings is what a plan says was asked for one of its loads, by key as definition
 // files spell it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
 func (p *Plan) Settings(load *Load) map[string]string {
@@ -29,7 +32,7 @@ func (p *Plan) Settings(load *Load) map[string]string {
 	}
 	Flatten(s, "bench_cmd_args", load.Benchmark)
 	for _, v := range p.Env {
-		s["extra_env_vars."+v.Name] = v.Value.String()
+		s[EnvSetting+v.Name] = v.Value.String()
 	}
 	if p.CustomBash != "" {
 		s["custom_bash"] = p.CustomBash

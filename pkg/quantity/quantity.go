@@ -8,6 +8,8 @@ package quantity
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,6 +94,44 @@ func Ranges(list []int) string {
 			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[end]))
 		}
 		i = end + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Names joins names, numbers among themselves: 2-7, or cold, hot.
+func Names(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	numbers := make([]int, len(names))
+	for i, name := range names {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			return strings.Join(names, ", ")
+		}
+		numbers[i] = n
+	}
+	slices.Sort(numbers)
+	return Ranges(numbers)
+}
+
+// Paths joins paths, those beside each other by their last elements: a/0-3, b/{1,7}.
+func Paths(paths []string) string {
+	var folders, parts []string
+	names := map[string][]string{}
+	for _, p := range paths {
+		dir := filepath.Dir(p)
+		if names[dir] == nil {
+			folders = append(folders, dir)
+		}
+		names[dir] = append(names[dir], filepath.Base(p))
+	}
+	for _, dir := range folders {
+		last := Names(names[dir])
+		if strings.Contains(last, ", ") {
+			last = "{" + strings.ReplaceAll(last, ", ", ",") + "}"
+		}
+		parts = append(parts, filepath.Join(dir, last))
 	}
 	return strings.Join(parts, ", ")
 }

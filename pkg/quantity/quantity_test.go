@@ -56,3 +56,17 @@ func TestRanges(t *testing.T) {
 		require.Equal(t, want, quantity.Ranges(list))
 	}
 }
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	for want, paths := range map[string][]string{
+		"a/0":                   {"a/0"},
+		"a/0-2, b/1":            {"a/0", "b/1", "a/1", "a/2"},
+		"a/{1,2,5}":             {"a/5", "a/1", "a/2"},
+		"/r/x/{cold,hot}, /r/y": {"/r/x/cold", "/r/x/hot", "/r/y"},
+		"{x,y}":                 {"x", "y"},
+		"":                      nil,
+	} {
+		require.Equal(t, want, quantity.Paths(paths))
+	}
+}

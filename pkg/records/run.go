@@ -15,6 +15,8 @@ type Run struct {
 	Result  *result.Result // nil if there is none that can be read
 	Problem string         // why there is none
 	Remark  string         // what could not be read beside the record
+	NoJob   string         // why a run that is not over never will be: refused, not submitted; "" otherwise
+	Refusal string         // of a run that was refused: the reason
 	// by key, as CloudAI spells it: NUM_NODES, cmd_args.…, bench_cmd_args.…, extra_env_vars.…
 	Settings map[string]string
 	Pieced   bool           // Settings are what a record has of its own, and not all that was asked
@@ -108,6 +110,8 @@ func (r *Run) Surrounding(name string) string {
 // of their series; "" if it is completed and valid.
 func (r *Run) Unfit(k Kind) string {
 	switch res := r.Result; {
+	case r.NoJob != "":
+		return r.NoJob
 	case res == nil:
 		return "no record"
 	case !KindOf(res).Alike(k):

@@ -87,8 +87,10 @@ func UnknownKeys(runs []Run, keys []string) error {
 				break
 			}
 			for k := range r.Settings {
+				if !strings.HasPrefix(key, "cmd_args.") {
+					k = strings.TrimPrefix(k, "cmd_args.") // Lookup takes both
+				}
 				known[k] = true
-				known[strings.TrimPrefix(k, "cmd_args.")] = true
 			}
 		}
 		if !found {

@@ -33,7 +33,10 @@ var required = []struct {
 		func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
 }
 
-const tokenizerField = "tokenizer"
+const (
+	tokenizerField = "tokenizer"
+	gpuField       = "GPU"
+)
 
 // tokenizerKeys name the tokenizer; without one of the first it is the model's.
 var tokenizerKeys = []string{
@@ -55,17 +58,33 @@ type Unlike struct {
 	First  string `json:"first"` // several values are separated by commas; "" if not known
 	Second string `json:"second"`
 
-	unset bool // it is a setting, and each side's records have all settings: "" is one that was not set
+	none [2]string // what is said of a side without a value; "" is the same as notKnown
 }
 
-const notKnown = "unknown"
+// What is said in the place of a value.
+const (
+	notKnown = "unknown"
+	notSet   = "not set" // in the place of a setting
+)
 
 func (u Unlike) String() string {
-	none := notKnown
-	if u.unset {
-		none = "not set"
+	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, u.none[0], notKnown),
+		cmp.Or(u.Second, u.none[1], notKnown))
+}
+
+// absent are what is said of two sides without a value: a setting that the records would have
+// is not set, and of anything else, the first record that lacks it is named.
+func absent(a, b []*records.Run, setting bool, of func(*records.Run) string) (none [2]string) {
+	for i, side := range [][]*records.Run{a, b} {
+		none[i] = notSet
+		for _, r := range side {
+			if of(r) == "" && !(setting && allAsked([]*records.Run{r})) {
+				none[i] = notKnown + " (the record of " + r.Dir + " does not have it)"
+				break
+			}
+		}
 	}
-	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, none), cmp.Or(u.Second, none))
+	return none
 }
 
 // allAsked reports whether runs have all that was asked, so that a setting that is not among
@@ -87,7 +106,7 @@ func requirements(r *records.Run) []records.Setting {
 		}
 		list = append(list, records.Setting{Key: f.name, Value: value})
 	}
-	return append(list, records.Setting{Key: "GPU", Value: r.GPU()})
+	return append(list, records.Setting{Key: gpuField, Value: r.GPU()})
 }
 
 // unlike says what forbids to compare two sets of runs, and in what else they
@@ -98,11 +117,11 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 		return refused, nil // a side is no set of runs that are alike
 	}
 	refused, differs, covered := unmet(a, b)
-	complete := allAsked(a) && allAsked(b)
 	for _, k := range records.Differing([]*records.Run{a[0], b[0]}) {
 		if !covered[k] {
+			of := func(r *records.Run) string { return r.Settings[k] }
 			differs = append(differs,
-				Unlike{Field: k, First: settingOf(a, k), Second: settingOf(b, k), unset: complete})
+				Unlike{Field: k, First: valuesOf(a, of), Second: valuesOf(b, of), none: absent(a, b, true, of)})
 		}
 	}
 	known := func(field string, of func(*records.Run) string) {
@@ -114,7 +133,7 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 		known(f.name, f.of)
 	}
 	for i, s := range a[0].Surroundings() {
-		if s.Key != "GPU" { // required
+		if s.Key != gpuField { // required
 			known(surroundingField[s.Key], func(r *records.Run) string { return r.Surroundings()[i].Value })
 		}
 	}
@@ -125,18 +144,20 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 // mixtures are the settings, and what the key of a run has, that are not the same
 // within one of two sets.
 func mixtures(a, b []*records.Run) (list []Unlike) {
-	within := func(field string, of func(*records.Run) string) {
+	within := func(field string, setting bool, of func(*records.Run) string) {
 		if !slices.ContainsFunc(list, func(u Unlike) bool { return u.Field == field }) {
-			list = append(list, Unlike{Field: field, First: mixture(a, of), Second: mixture(b, of)})
+			none := absent(a, b, setting, of)
+			list = append(list,
+				Unlike{Field: field, First: mixture(a, none[0], of), Second: mixture(b, none[1], of), none: none})
 		}
 	}
 	for _, side := range [][]*records.Run{a, b} {
 		for _, k := range records.Differing(side) {
-			within(k, func(r *records.Run) string { return r.Settings[k] })
+			within(k, true, func(r *records.Run) string { return r.Settings[k] })
 		}
 		for _, f := range recorded[:2] {
 			if slices.ContainsFunc(side, func(r *records.Run) bool { return f.of(r) != f.of(side[0]) }) {
-				within(f.name, f.of)
+				within(f.name, false, f.of)
 			}
 		}
 	}
@@ -148,9 +169,9 @@ func mixtures(a, b []*records.Run) (list []Unlike) {
 func unmet(a, b []*records.Run) (refused, differs []Unlike, covered map[string]bool) {
 	covered = map[string]bool{}
 	for i, name := range requirements(a[0]) {
-		x := valuesOf(a, func(r *records.Run) string { return requirements(r)[i].Value })
-		y := valuesOf(b, func(r *records.Run) string { return requirements(r)[i].Value })
-		u := Unlike{Field: name.Key, First: x, Second: y}
+		of := func(r *records.Run) string { return requirements(r)[i].Value }
+		x, y := valuesOf(a, of), valuesOf(b, of)
+		u := Unlike{Field: name.Key, First: x, Second: y, none: absent(a, b, name.Key != gpuField, of)}
 		if name.Key == tokenizerField && sameTokenizer(a, b) {
 			continue // another model, if it is one, is told as what it is
 		}
@@ -221,7 +242,7 @@ var recorded = []struct {
 	name string
 	of   func(*records.Run) string
 }{
-	{"GPU", (*records.Run).GPU},
+	{gpuField, (*records.Run).GPU},
 	{"engine", (*records.Run).Engine},
 	{"client", func(r *records.Run) string { return r.Result.Config.Benchmark.Kind }},
 }
@@ -273,16 +294,11 @@ func Causal(differs []Unlike) string {
 	}
 }
 
-func settingOf(runs []*records.Run, key string) string {
-	return valuesOf(runs, func(r *records.Run) string { return r.Settings[key] })
-}
-
-// mixture is valuesOf with a word for the runs whose value is not known, beside those of
-// which it is.
-func mixture(runs []*records.Run, of func(*records.Run) string) string {
+// mixture is valuesOf with what is said of the runs without a value, beside those that have one.
+func mixture(runs []*records.Run, none string, of func(*records.Run) string) string {
 	text := valuesOf(runs, of)
 	if text != "" && slices.ContainsFunc(runs, func(r *records.Run) bool { return of(r) == "" }) {
-		text += ", " + notKnown
+		text += ", " + none
 	}
 	return text
 }

@@ -1,11 +1,13 @@
 package report_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -80,4 +82,46 @@ func TestOneMeasurementCountsOnce(t *testing.T) {
 	r, err := report.Trace(load(t, "one", "two"), nil, nil)
 	require.NoError(t, err)
 	require.Len(t, r.LeftOut, 6)
+}
+
+// Runs that are left out for one reason are told once, in the status, in the list of what is left
+// out and beside a verdict. Their records stay apart in the other forms.
+func TestOneReasonIsToldOnce(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1)
+	runsOf(t, "two", 9, 1000, 50, 1, func(i int, r *result.Result) {
+		if i > 5 {
+			r.Status, r.Failure = result.Cancelled, &result.Failure{Cause: "never-started",
+				Confidence: result.NoCause}
+		}
+	})
+	r := pair(t)
+	require.Len(t, r.Judgements[0].Second.Apart, 3)
+	said := text(t, r)
+	require.Equal(t, 1, strings.Count(said, "second, left out: "), said)
+	require.Contains(t, said, "second, left out: two/a/6-8: cancelled")
+
+	said = text(t, report.Build(load(t, "two"), report.Options{}))
+	require.Contains(t, said, "two/a/6-8\n")
+	require.Equal(t, 2, strings.Count(said, "a iter=6 and 2 more"), said)
+}
+
+// Of a run without a job, no verdict will come: it is told by the word that collect has for it, not
+// as one that is not over.
+func TestRunsWithoutAJob(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 1)
+	runsOf(t, "two", 8, 1000, 50, 1)
+	two := load(t, "two")
+	for i, noJob := range map[int]string{6: "refused", 7: "not submitted"} {
+		two[i].Result.Status, two[i].NoJob = result.Unknown, noJob
+	}
+	two[6].Refusal, two[7].Result = "no partition", nil
+	r, err := report.Pair(load(t, "one"), two, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"two/a/6: refused: no partition", "two/a/7: not submitted"}, r.Judgements[0].Second.Apart)
+	said := text(t, report.Build(two, report.Options{}))
+	require.Regexp(t, `a iter=6 +refused +no partition · two/a/6\n`, said)
+	require.NotContains(t, said, "not over")
+	require.Equal(t, "refused", two[6].Unfit(records.Measured))
 }

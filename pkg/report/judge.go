@@ -33,7 +33,8 @@ type Judgement struct {
 	Metrics    []MetricVerdict `json:"metrics,omitempty"`
 	// Redefined are metrics whose keys mean something else in one of the records.
 	Redefined []Redefined `json:"redefined,omitempty"`
-	// RunsNeeded is how many runs of each side would settle what is open; 0: nothing is.
+	// RunsNeeded is how many runs of each side would settle what is open and within reach; 0:
+	// nothing is.
 	RunsNeeded int `json:"runs_needed,omitempty"`
 	// Commands make the runs that are missing.
 	Commands []string `json:"commands,omitempty"`
@@ -98,6 +99,8 @@ type Side struct {
 	// Accepts are the thresholds of checks that tests of this side set for themselves:
 	// by the defaults its runs may not be valid.
 	Accepts []string `json:"accepts,omitempty"`
+
+	LeftOut []LeftOut `json:"-"` // Apart in its parts
 }
 
 // Share is an accuracy with what its questions alone say of its noise.
@@ -137,7 +140,7 @@ func (s *Share) String() string {
 
 // split parts the runs of a set into those that can be compared and the others, with
 // the reason. Runs that are also on the other side, nil for none, are left out.
-func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*records.Run, apart []string) {
+func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*records.Run, apart []LeftOut) {
 	there, seen := records.Copies{}, records.Copies{}
 	for _, r := range other {
 		there.Add(r)
@@ -146,7 +149,9 @@ func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*re
 		why := ""
 		switch e := newEntry(r); {
 		case r.Result == nil, !e.Usable:
-			why = fmt.Sprintf("%s: %s", e.Verdict, e.Reason)
+			if why = string(e.Verdict); e.Reason != "" {
+				why += ": " + e.Reason
+			}
 		case baseline && !e.Best():
 			why = fmt.Sprintf("%s, so not a baseline: %s", e.Verdict, e.Reason)
 		case baseline && e.Imported != "" && !r.Baseline:
@@ -157,7 +162,7 @@ func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*re
 			why = seen.Has(r)
 		}
 		if why != "" {
-			apart = append(apart, r.Dir+": "+why)
+			apart = append(apart, LeftOut{r.Dir, why})
 			continue
 		}
 		seen.Add(r)
@@ -167,8 +172,11 @@ func split(runs []*records.Run, baseline bool, other []*records.Run) (good []*re
 }
 
 // sideOf sums up the runs of one side.
-func sideOf(good []*records.Run, apart []string) Side {
-	s := Side{Runs: []string{}, Apart: apart}
+func sideOf(good []*records.Run, apart []LeftOut) Side {
+	s := Side{Runs: []string{}, LeftOut: apart}
+	for _, x := range apart {
+		s.Apart = append(s.Apart, x.Dir+": "+x.Why)
+	}
 	jobs := map[string]bool{}
 	for _, r := range good {
 		jobs[r.Job] = true
@@ -243,7 +251,7 @@ func judge(test string, a, b []*records.Run, q question) (*Judgement, error) {
 
 // take chooses the runs of both sides that can be compared.
 func (j *Judgement) take(a, b []*records.Run, q question) {
-	var apartA, apartB []string
+	var apartA, apartB []LeftOut
 	j.a, apartA = split(a, !q.one, nil)
 	var other []*records.Run
 	if !q.one { // one run per side is not tested
@@ -327,11 +335,14 @@ func numbersOf(m metric.Metric, runs []*records.Run) []float64 {
 // report asks, so this comes last. A gain of speed needs proof.
 func conclude(list []Judgement, proof Proven) error {
 	var all pvalues
+	later := 0 // tests of which there are too few pairs yet
 	for i := range list {
 		for k := range list[i].Metrics {
 			v := &list[i].Metrics[k]
 			if _, _, _, p := v.Deciding(); p != nil {
 				all.add(*p, func(p float64) { v.AdjustedP = &p })
+			} else if v.Paired != nil {
+				later++
 			}
 		}
 	}
@@ -339,15 +350,16 @@ func conclude(list []Judgement, proof Proven) error {
 		return err
 	}
 	for i := range list {
-		if err := list[i].conclude(len(all), proof); err != nil {
+		if err := list[i].conclude(len(all), len(all)+later, proof); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// conclude gives each metric its verdict as one of so many tests, and takes the worst.
-func (j *Judgement) conclude(tests int, proof Proven) error {
+// conclude gives each metric its verdict as one of so many tests, and takes the worst. With more
+// pairs, there will be more tests.
+func (j *Judgement) conclude(tests, later int, proof Proven) error {
 	if len(j.NotComparable) > 0 || len(j.Metrics) == 0 && len(j.Redefined) > 0 {
 		j.Verdict = NotComparable
 		return nil
@@ -358,7 +370,7 @@ func (j *Judgement) conclude(tests int, proof Proven) error {
 	}
 	for k := range j.Metrics {
 		v := &j.Metrics[k]
-		if err := v.conclude(tests); err != nil {
+		if err := v.conclude(tests, later); err != nil {
 			return err
 		}
 		if v.Verdict == Improved && v.Key != metric.Accuracy.Key && !proof.Covers(j.a, j.b) {
@@ -367,7 +379,9 @@ func (j *Judgement) conclude(tests int, proof Proven) error {
 		if len(j.Mixed) > 0 {
 			v.Marks = append(v.Marks, MixedHardware)
 		}
-		j.RunsNeeded = max(j.RunsNeeded, v.RunsNeeded)
+		if v.OutOfReach == nil {
+			j.RunsNeeded = max(j.RunsNeeded, v.RunsNeeded)
+		}
 		j.Verdict = worst(j.Verdict, v.Verdict)
 	}
 	return nil

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -27,6 +28,34 @@ func verdictOf(t *testing.T, j report.Judgement, key string) report.MetricVerdic
 	return report.MetricVerdict{}
 }
 
+// A difference that takes too many runs is said to be out of reach, apart from what some more
+// runs would settle.
+//
+// covers: PL-Q5
+func TestRunsNeededAreWithinReach(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 6, 1000, 50, 10)
+	runsOf(t, "two", 6, 1000, 50, 10)
+	r := pair(t)
+	v := verdictOf(t, r.Judgements[0], "output_throughput")
+	require.Equal(t, 297, v.RunsNeeded)
+	require.Equal(t, 30, v.OutOfReach.Runs)
+	require.InDelta(t, 6.3, v.OutOfReach.Percent, 0.1)
+	one, two := r.Judgements[0].Missing()
+	require.Equal(t, []int{0, 0}, []int{one, two})
+	said := text(t, r)
+	require.Contains(t, said, "out of reach: Throughput (tok/s): at a CV of 8.69 %, a difference of 2 % takes 297 runs "+
+		"per side; 30 detect 6.29 % or more\n")
+	require.Contains(t, said, "what helps: profllm confirm (runs in turns), longer runs, ")
+	require.NotContains(t, said, "needed for a verdict")
+
+	runsOf(t, "three", 10, 1000, 50, 1)
+	runsOf(t, "four", 10, 985, 50, 1)
+	r, err := report.Pair(load(t, "three"), load(t, "four"), nil)
+	require.NoError(t, err)
+	require.Contains(t, text(t, r), "needed for a verdict on Throughput (tok/s): 11 valid runs per side")
+}
+
 // covers: PL-Q3, PL-Q4, PL-Q5, PL-Q9, PL-Q15
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -49,7 +78,7 @@ func TestVerdicts(t *testing.T) {
 		"just beyond":                 {10, 10, 978, 50, 0.5, report.Regressed, report.Regressed, report.Same, 0, true},
 		"three against three":         {3, 3, 800, 50, 1, report.TooLittle, report.TooLittle, report.TooLittle, 6, false},
 		"one against six":             {1, 6, 800, 50, 1, report.TooLittle, report.TooLittle, report.TooLittle, 6, false},
-		"very noisy":                  {6, 6, 1000, 50, 10, report.TooLittle, report.TooLittle, report.TooLittle, 297, false},
+		"very noisy":                  {6, 6, 1000, 50, 10, report.TooLittle, report.TooLittle, report.TooLittle, 0, false},
 		"unequal":                     {4, 12, 900, 50, 1, report.Regressed, report.Regressed, report.Same, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +142,14 @@ func TestASideThatIsNotAlike(t *testing.T) {
 	})
 	r := pair(t)
 	require.Equal(t, report.NotComparable, r.Judgements[0].Verdict)
-	require.Contains(t, r.Judgements[0].NotComparable, report.Unlike{Field: "extra_env_vars.A", Second: "1, unknown"})
+	list := r.Judgements[0].NotComparable
+	require.Contains(t, texts(list), "extra_env_vars.A: unknown (the record of one/a/0 does not have it) against "+
+		"1, unknown (the record of two/a/0 does not have it)", "of which run, for records that lack settings")
+	require.Contains(t, texts(list), "NUM_NODES: 1 against 1, not set", "of records that have all settings")
+	data, err := json.Marshal(list[len(list)-1])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"field": "extra_env_vars.A", "first": "",
+		"second": "1, unknown (the record of two/a/0 does not have it)"}`, string(data))
 }
 
 // A path that is named on both sides by mistake does not pass as no change.
@@ -333,12 +369,12 @@ func TestUnlike(t *testing.T) {
 		"alike":        {func(int, *result.Result) {}, nil, nil, true},
 		"another GPU":  {func(_ int, r *result.Result) { r.System.HardwareInfo.GPU = "H200" }, []string{"GPU: H100 against H200"}, nil, true},
 		"mixed GPUs":   {func(i int, r *result.Result) { r.System.HardwareInfo.GPU = fmt.Sprint("H", i/3) }, []string{"GPU: H100 against H0, H1"}, nil, true},
-		"no GPU known": {func(_ int, r *result.Result) { r.System = nil }, nil, []string{"GPU: H100 against unknown"}, true},
+		"no GPU known": {func(_ int, r *result.Result) { r.System = nil }, nil, []string{"GPU: H100 against unknown (the record of two/a/0 does not have it)"}, true},
 		"model": {func(_ int, r *result.Result) { r.Config.Server["model"] = "n" },
 			[]string{"tokenizer: m against n"}, nil, true},
 		"endpoint": {func(_ int, r *result.Result) { r.Config.Benchmark.Endpoint = "/v1/chat/completions" },
-			nil, []string{"endpoint: unknown against /v1/chat/completions"}, true},
-		"lengths": {func(_ int, r *result.Result) { r.Config.Benchmark.InputTokens = new(9) }, nil, []string{"input tokens: unknown against 9"}, true},
+			nil, []string{"endpoint: unknown (the record of one/a/0 does not have it) against /v1/chat/completions"}, true},
+		"lengths": {func(_ int, r *result.Result) { r.Config.Benchmark.InputTokens = new(9) }, nil, []string{"input tokens: unknown (the record of one/a/0 does not have it) against 9"}, true},
 		"image": {func(_ int, r *result.Result) {
 			r.Provenance.Image, r.Provenance.EngineVersion, r.Placement.Nodes = "image:2", "2", []string{"n7"}
 		}, nil, []string{"cmd_args.docker_image_url: image:1 against image:2", "engine version: 1 against 2",

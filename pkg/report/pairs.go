@@ -41,12 +41,12 @@ func (v *MetricVerdict) Deciding() (shift, low, high, p *float64) {
 
 // partners keeps the runs that have one of the same iteration in the other set, and
 // says which have none.
-func partners(runs, others []*records.Run) (with []*records.Run, apart []string) {
+func partners(runs, others []*records.Run) (with []*records.Run, apart []LeftOut) {
 	for _, r := range runs {
 		if slices.ContainsFunc(others, func(o *records.Run) bool { return o.Case.Iteration == r.Case.Iteration }) {
 			with = append(with, r)
 		} else {
-			apart = append(apart, r.Dir+": the other run of its pair is left out")
+			apart = append(apart, LeftOut{r.Dir, "the other run of its pair is left out"})
 		}
 	}
 	return with, apart

@@ -138,11 +138,16 @@ func newEntry(run *records.Run) Entry {
 	r := run.Result
 	if r == nil {
 		e.Verdict, e.Reason = "no record", run.Problem
+		if run.NoJob != "" {
+			e.Verdict, e.Reason = Verdict(run.NoJob), run.Refusal
+		}
 		return e
 	}
 	e.RunID, e.Kind, e.Reason = r.RunID, records.KindOf(r), reason(r)
 	e.Imported = r.Provenance.From()
-	e.Verdict, e.Usable = verdict(r)
+	if e.Verdict, e.Usable = verdict(r); r.Status == result.Unknown && run.NoJob != "" {
+		e.Verdict, e.Reason = Verdict(run.NoJob), run.Refusal
+	}
 	if r.Provenance != nil {
 		e.Foreign = r.Provenance.Foreign
 	}

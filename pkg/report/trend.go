@@ -82,7 +82,7 @@ type TrendCut struct {
 	estimate float64 // of the shift, in the metric's unit
 }
 
-// LeftOut is a run that is in no series.
+// LeftOut is a run that is in no series, or is not compared.
 type LeftOut struct {
 	Dir string `json:"dir"`
 	Why string `json:"why"`
@@ -144,10 +144,17 @@ func Series(runs []*records.Run, by []string) (series []*Trend, leftOut []LeftOu
 			s.add(run)
 			continue
 		}
-		if run.Result == nil {
+		switch {
+		case run.NoJob != "":
+			if run.Refusal != "" {
+				why += ": " + run.Refusal
+			}
+		case run.Result == nil:
 			why += ": " + run.Problem
-		} else if more := reason(run.Result); more != "" {
-			why += ": " + more
+		default:
+			if more := reason(run.Result); more != "" {
+				why += ": " + more
+			}
 		}
 		leftOut = append(leftOut, LeftOut{run.Dir, why})
 	}

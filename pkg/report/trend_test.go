@@ -133,14 +133,14 @@ func TestTrendSeries(t *testing.T) {
 	require.Len(t, r.Trends, 2)
 	require.NotEqual(t, r.Trends[0].Key, r.Trends[1].Key)
 	require.Empty(t, r.Trends[0].Before)
-	require.Equal(t, []string{"cmd_args.decode.max_num_seqs: unknown against 8"}, texts(r.Trends[1].Before))
+	require.Equal(t, []string{"cmd_args.decode.max_num_seqs: unknown (the record of one/a/11 does not have it) against 8"}, texts(r.Trends[1].Before))
 	require.False(t, r.Bad())
 
 	r = trace(t, []string{"throughput"}, []string{"model"}, "one")
 	require.Len(t, r.Trends, 1)
 	require.Equal(t, "model=m", r.Trends[0].Key)
 	require.Equal(t, report.Regressed, r.Trends[0].Verdict)
-	require.Equal(t, []string{"cmd_args.decode.max_num_seqs: unknown against 8"},
+	require.Equal(t, []string{"cmd_args.decode.max_num_seqs: unknown (the record of one/a/11 does not have it) against 8"},
 		texts(r.Trends[0].Metrics[0].Cuts[0].Differs))
 }
 

@@ -34,10 +34,18 @@ type MetricVerdict struct {
 	Answers    *PairedAnswers `json:"paired_answers,omitempty"`
 	Floor      float64        `json:"floor_percent"` // smaller shifts do not matter
 	RunsNeeded int            `json:"runs_needed,omitempty"`
-	Paired     *Paired        `json:"paired,omitempty"` // of Confirm: decides in the place of the above
+	OutOfReach *Reach         `json:"out_of_reach,omitempty"` // RunsNeeded are too many; nil: they are not
+	Paired     *Paired        `json:"paired,omitempty"`       // of Confirm: decides in the place of the above
 
 	Lacks    string  `json:"-"` // which side has no number, "" if both have one
 	estimate float64 // of the shift, in the metric's unit
+}
+
+// Reach is what the largest sensible number of runs would find.
+type Reach struct {
+	Runs    int     `json:"runs"`          // of each side, or pairs
+	Percent float64 `json:"shift_percent"` // that they find four times of five
+	CV      float64 `json:"cv_percent"`    // of the runs that exist
 }
 
 // PairedAnswers counts the questions of which two evaluations got only one right.
@@ -168,7 +176,7 @@ func spread(xs []float64) (Spread, error) {
 // fewest for which a median has an interval.
 const usualRuns = 6
 
-func (v *MetricVerdict) conclude(tests int) error {
+func (v *MetricVerdict) conclude(tests, later int) error {
 	shift, low, high, p := v.Deciding()
 	estimate := v.estimate
 	if v.Paired != nil {
@@ -180,7 +188,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		v.Verdict, v.Why = TooLittle, v.Lacks
 		return nil
 	case shift == nil && v.Paired != nil && v.Paired.N == 0:
-		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", usualRuns
+		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "no pair has it", stats.LeastPairs(later)
 		return nil
 	case shift == nil && p != nil && *v.AdjustedP <= stats.Alpha && estimate != 0:
 		v.Verdict, v.Why = direction(v.Metric, estimate), "the first's median is 0, so no percentage can be given"
@@ -190,7 +198,7 @@ func (v *MetricVerdict) conclude(tests int) error {
 		return nil
 	case p == nil && v.Paired != nil:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, fmt.Sprintf("%d pairs: no test",
-			v.Paired.N), stats.LeastPairs(tests+1)
+			v.Paired.N), stats.LeastPairs(later)
 		return nil
 	case p == nil && v.First.N == 1 && v.Second.N == 1:
 		v.Verdict, v.Why, v.RunsNeeded = TooLittle, "one run per side: no test", usualRuns
@@ -212,27 +220,43 @@ func (v *MetricVerdict) conclude(tests int) error {
 		}
 		return nil
 	}
-	need, err := v.needed(tests)
+	v.Verdict = TooLittle
+	v.Why = fmt.Sprintf("the data neither show nor exclude a difference above %g %%", v.Floor)
+	return v.need(tests)
+}
+
+// need says how many runs of each side detect a shift of the floor with 80 % power, given the
+// noise of the existing runs, and whether that is out of reach.
+func (v *MetricVerdict) need(tests int) error {
+	least, most := max(usualRuns, stats.LeastRuns(tests)), stats.MostRuns
+	if v.Paired != nil {
+		least = max(stats.LeastPairs(tests), v.Paired.N+1)
+	} else {
+		n := min(v.First.N, v.Second.N)
+		least, most = max(least, n+1), max(most, 2*n)
+	}
+	v.RunsNeeded = least
+	cv := v.noise()
+	if cv == nil {
+		return nil
+	}
+	n, err := stats.RunsForShift(*cv, v.Floor)
 	if err != nil {
 		return err
 	}
-	v.Verdict, v.RunsNeeded = TooLittle, need
-	v.Why = fmt.Sprintf("the data neither show nor exclude a difference above %g %%", v.Floor)
-	return nil
+	if v.RunsNeeded = max(least, n); v.RunsNeeded <= most {
+		return nil
+	}
+	shift, err := stats.LeastShift(*cv, most)
+	v.OutOfReach = &Reach{Runs: most, Percent: shift, CV: *cv}
+	return err
 }
 
-// needed is how many runs of each side detect a shift of the floor with 80 % power,
-// given the noise of the existing runs.
-func (v *MetricVerdict) needed(tests int) (int, error) {
-	if x := v.Paired; x != nil {
-		least := max(stats.LeastPairs(tests), x.N+1)
-		if x.CV == nil {
-			return least, nil
-		}
-		n, err := stats.RunsForShift(*x.CV, v.Floor)
-		return max(least, n), err
+// noise is the CV of one run, in percent; nil if it is not known.
+func (v *MetricVerdict) noise() *float64 {
+	if v.Paired != nil {
+		return v.Paired.CV
 	}
-	least := max(usualRuns, stats.LeastRuns(tests), min(v.First.N, v.Second.N)+1)
 	sum, sides := 0.0, 0.0
 	for _, s := range []Spread{v.First, v.Second} {
 		if s.CV != nil {
@@ -240,10 +264,9 @@ func (v *MetricVerdict) needed(tests int) (int, error) {
 		}
 	}
 	if sides == 0 {
-		return least, nil
+		return nil
 	}
-	n, err := stats.RunsForShift(math.Sqrt(sum/sides), v.Floor)
-	return max(least, n), err
+	return new(math.Sqrt(sum / sides))
 }
 
 // pvalues are those of all tests of a report: each counts for less the more there are.

@@ -93,6 +93,9 @@ type Placement struct {
 	Nodes  []Node         `json:"nodes"` // in allocation order
 	Slot   int            `json:"slot"`
 	Ports  map[string]int `json:"ports"`
+	// Simulator is the settings of the simulated programs in the job's environment; nil for a
+	// real engine. Those that the test sets itself are in the plan.
+	Simulator map[string]string `json:"simulator,omitempty"`
 }
 
 // Node is one host of the allocation.

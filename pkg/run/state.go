@@ -185,11 +185,19 @@ func (st State) inTurn(dir string, have bool, code int) State {
 			st.State, st.Note = Queued, "waits for its turn"
 			return st
 		default:
-			why = fmt.Sprintf("the job of the sequence ended (%s) before this run's turn", st.State)
+			why = fmt.Sprintf("the job of the sequence ended (%s) %s", st.State, beforeTurn)
 		}
 		st.State, st.Note, st.Reason = Cancelled, NeverRan, why
 	}
 	return st
+}
+
+// beforeTurn ends the reason of a run whose job ended while earlier runs of its sequence ran.
+const beforeTurn = "before this run's turn"
+
+// MissedTurn reports whether the run never ran because its job ended during an earlier run.
+func (s State) MissedTurn() bool {
+	return s.Note == NeverRan && strings.HasSuffix(s.Reason, beforeTurn)
 }
 
 // The exit codes of a script that was ended: by TERM, with its job; in a sequence,

@@ -185,3 +185,19 @@ func (b *Book) ReadSubmission(dir string) (Submission, error) {
 	err = ReadJSON(filepath.Join(unit, SubmitFile), &s)
 	return b.Submission(dir, s), err
 }
+
+// NoJob says why no verdict will come of a run without one: Slurm refused its job, for the reason
+// that comes behind, or none was submitted. "" for every other run.
+func (b *Book) NoJob(dir string) (word, reason string) {
+	sub, err := b.ReadSubmission(dir)
+	switch {
+	case sub.Refused != "":
+		return "refused", sub.Refused
+	case sub.JobID != "", err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", ""
+	}
+	if ok, err := ReadRecord(filepath.Join(dir, ClaimFile), new(Claim)); ok || err != nil {
+		return "", ""
+	}
+	return "not submitted", ""
+}

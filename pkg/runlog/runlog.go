@@ -17,6 +17,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 // Log is the log of one rank of a step, or the job's own.
@@ -166,7 +167,7 @@ func Choose(logs []Log, name string) ([]Log, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no log of %q\n\thint: there are logs of %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no log of %q\n\thint: %s", name, source.Suggest(name, names))
 	}
 	return list, nil
 }

@@ -45,7 +45,9 @@ func TestList(t *testing.T) {
 	}
 	require.Equal(t, []string{"serve-2", "serve-10", "job"}, labels)
 	_, err := Choose(List(dir), "decode")
-	require.EqualError(t, err, "no log of \"decode\"\n\thint: there are logs of serve, job")
+	require.EqualError(t, err, "no log of \"decode\"\n\thint: known: job, serve")
+	_, err = Choose(List(dir), "srve")
+	require.EqualError(t, err, "no log of \"srve\"\n\thint: did you mean \"serve\"? known: job, serve")
 	require.True(t, MayCome(dir, "decode"), "nobody knows without a plan")
 
 	f := Follower{Dir: dir, Name: "serve-2", Lines: 1}

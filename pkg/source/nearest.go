@@ -1,6 +1,8 @@
 package source
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -10,7 +12,6 @@ import (
 // Nearest returns the known word within two edits of word, or "". Case and the
 // difference between dash and underscore do not count.
 func Nearest(word string, known []string) string {
-	fold := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "_")) }
 	best, dist := "", 3
 	sorted := append([]string(nil), known...)
 	sort.Strings(sorted)
@@ -22,30 +23,56 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// Suggest writes the hint for an unknown word: the nearest one and the list. A
-// long list is left out when there is a near word.
+// Suggest writes the hint for an unknown word: the nearest ones and the list. A long list is
+// left out when there are near words, and shortened to those that are least unlike otherwise.
 func Suggest(word string, known []string) string {
 	sorted := append([]string(nil), known...)
 	sort.Strings(sorted)
-	hint := "known: " + strings.Join(sorted, ", ")
-	if len(known) == 0 {
-		hint = "none is known"
+	near := []string{Nearest(word, sorted)}
+	if near[0] == "" {
+		near = withParts(word, sorted)
 	}
-	n := Nearest(word, known)
+	list := listed(word, sorted)
 	switch {
-	case n != "" && len(known) > 10:
-		return "did you mean \"" + n + "\"?"
-	case n != "":
-		return "did you mean \"" + n + "\"? " + hint
+	case len(near) == 0:
+		return list
+	case len(known) > fewWords:
+		return anyOf(near)
 	}
-	parts := withPart(word, sorted)
+	return anyOf(near) + " " + list
+}
+
+// fewWords of a list are named behind near words, too.
+const fewWords = 7
+
+// mostListed is how many words of a list are named.
+const mostListed = 16
+
+// listed names the known words, or those of a long list that are least unlike a word.
+func listed(word string, known []string) string {
 	switch {
-	case len(parts) == 0 || len(parts) > mostParts:
-		return hint
-	case len(known) > 10:
-		return anyOf(parts)
+	case len(known) == 0:
+		return "none is known"
+	case len(known) <= mostListed:
+		return "known: " + strings.Join(known, ", ")
 	}
-	return anyOf(parts) + " " + hint
+	byDistance := slices.Clone(known)
+	slices.SortStableFunc(byDistance, func(a, b string) int {
+		return cmp.Compare(unlikeness(word, a), unlikeness(word, b))
+	})
+	const some = mostListed / 2
+	few := byDistance[:some]
+	slices.Sort(few)
+	return fmt.Sprintf("known: %s and %d more", strings.Join(few, ", "), len(known)-some)
+}
+
+// unlikeness is the distance between a word and a known one, or the part of it that is nearest.
+func unlikeness(word, known string) int {
+	d := distance(fold(word), fold(known))
+	for _, part := range parts(known) {
+		d = min(d, distance(fold(word), part))
+	}
+	return d
 }
 
 // anyOf asks which of some words was meant.
@@ -61,21 +88,41 @@ func anyOf(words []string) string {
 	return "did you mean " + strings.Join(quoted[:last], ", ") + " or " + quoted[last] + "?"
 }
 
-// mostParts is how many words with one part are still a help.
+// mostParts is how many words with the same parts are still a help.
 const mostParts = 4
 
-// withPart are the known words of which word is one part, as tpot of median_tpot_ms.
-func withPart(word string, known []string) []string {
-	apart := func(r rune) bool { return strings.ContainsRune("_-. ", r) }
-	var list []string
-	for _, k := range known {
-		if slices.ContainsFunc(strings.FieldsFunc(k, apart),
-			func(part string) bool { return strings.EqualFold(part, word) }) {
-			list = append(list, k)
+// withParts are the known words that have every part of a word, in any order, as tpot and
+// p99_tpot are of p99_tpot_ms; without such, those that have parts within an edit of them. There
+// are none if there are too many.
+func withParts(word string, known []string) []string {
+	asked := parts(word)
+	for _, most := range []int{0, 1} {
+		var list []string
+		for _, k := range known {
+			has := parts(k)
+			missing := slices.ContainsFunc(asked, func(part string) bool {
+				return !slices.ContainsFunc(has, func(p string) bool {
+					return p == part || len(part) > 3 && distance(p, part) <= most
+				})
+			})
+			if !missing && len(asked) > 0 {
+				list = append(list, k)
+			}
+		}
+		if len(list) > 0 && len(list) <= mostParts {
+			return list
 		}
 	}
-	return list
+	return nil
 }
+
+// parts are the words of a key, without case.
+func parts(key string) []string {
+	return strings.FieldsFunc(fold(key), func(r rune) bool { return strings.ContainsRune("_. ", r) })
+}
+
+// fold is a word without its case and the difference between dash and underscore.
+func fold(word string) string { return strings.ToLower(strings.ReplaceAll(word, "-", "_")) }
 
 // distance is the number of single-byte insertions, deletions, replacements and
 // swaps of neighbours between a and b.

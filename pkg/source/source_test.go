@@ -126,6 +126,24 @@ func TestSuggestByPart(t *testing.T) {
 	require.NotContains(t, Suggest("ms", known), "did you mean", "too many have it")
 }
 
+// A name is recognized by its parts in any order, each with a slip. Of a long list, only the
+// names that are least unlike it are shown.
+func TestSuggestFromALongList(t *testing.T) {
+	known := []string{"mean_ttft_ms", "p99_ttft_ms", "p99_tpot_ms", "bench_cmd_args.max_concurrency"}
+	require.Equal(t, "known: bench_cmd_args.max_concurrency, mean_ttft_ms, p99_tpot_ms, p99_ttft_ms", Suggest("nothing", known))
+	for i := range 40 {
+		known = append(known, fmt.Sprintf("offline.startup.other%d_s", i))
+	}
+	require.Equal(t, `did you mean "p99_ttft_ms"?`, Suggest("ttft_p99", known))
+	require.Equal(t, `did you mean "mean_ttft_ms" or "p99_ttft_ms"?`, Suggest("tttft", known))
+	require.Equal(t, `did you mean "bench_cmd_args.max_concurrency"?`, Suggest("max-concurency", known))
+	hint := Suggest("p99ttft", known)
+	require.Contains(t, hint, "known: ")
+	require.Contains(t, hint, "p99_ttft_ms")
+	require.Contains(t, hint, " and 36 more")
+	require.Less(t, len(hint), 250)
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(doc))
 	f.Add([]byte("a = [ { b = 1 }, { b = 2 } ]\n[[c.d]]\n[[c.d.e]]\nx=1"))

@@ -14,6 +14,10 @@ const (
 	FloorTail       = 15.0 // of a latency's p90 and above
 )
 
+// MostRuns is how many runs of each side are proposed at most, unless more than half as many exist.
+// A difference that needs more is out of reach: less noise helps sooner than more runs.
+const MostRuns = 30
+
 // LeastShift is the smallest difference of two means of n runs each that is found
 // four times of five, in the unit of cv: a ratio or percent.
 func LeastShift(cv float64, n int) (float64, error) {

@@ -2,16 +2,17 @@ package story
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // Fold makes one story of those that differ only in the load of the run that they are of,
-// such as of the points of a sweep whose server died. It keeps their order.
+// such as of the points of a sweep whose server died, and of those whose job ended before their
+// turn. It keeps their order.
 func Fold(stories []Story) []Story {
 	var folded []Story
+	stories = foldTurns(stories)
 	var loads [][]string // of each
 	for _, s := range stories {
 		i := slices.IndexFunc(folded, s.same)
@@ -28,7 +29,7 @@ func Fold(stories []Story) []Story {
 		lines := slices.Clone(folded[i].Lines)
 		for k := range lines {
 			if lines[k].Part == "asked" {
-				lines[k].Text = strings.Replace(lines[k].Text, ofLoad(names[0]), ", loads "+ranges(names), 1)
+				lines[k].Text = strings.Replace(lines[k].Text, ofLoad(names[0]), ", loads "+quantity.Names(names), 1)
 			}
 		}
 		folded[i].Lines = lines
@@ -51,16 +52,41 @@ func (s Story) same(other Story) bool {
 // ofLoad is how a story names its load in what was asked.
 func ofLoad(name string) string { return ", load " + name }
 
-// ranges joins the names of loads: 3-7, or cold, hot.
-func ranges(names []string) string {
-	numbers := make([]int, len(names))
-	for i, name := range names {
-		n, err := strconv.Atoi(name)
-		if err != nil {
-			return strings.Join(names, ", ")
+// foldTurns names the runs whose job ended before their turn in the story of the run in which
+// the job was cancelled, or else in that of the first of them.
+func foldTurns(stories []Story) []Story {
+	waited := map[string][]int{} // by job
+	host := map[string]int{}
+	for i, s := range stories {
+		switch {
+		case s.job == "":
+		case s.missedTurn:
+			waited[s.job] = append(waited[s.job], i)
+		case s.Verdict == cancelled || strings.HasPrefix(s.Verdict, cancelled+","):
+			host[s.job] = i
 		}
-		numbers[i] = n
 	}
-	slices.Sort(numbers)
-	return quantity.Ranges(numbers)
+	var folded []Story
+	for i, s := range stories {
+		list, at := waited[s.job], i
+		if len(list) > 0 {
+			var ok bool
+			if at, ok = host[s.job]; !ok {
+				at, list = list[0], list[1:]
+			}
+		}
+		if s.missedTurn && at != i {
+			continue
+		}
+		if at == i && len(list) > 0 {
+			paths := make([]string, len(list))
+			for k, other := range list {
+				paths[k] = stories[other].at
+			}
+			s.Lines = slices.Concat(s.Lines, []Line{{"others",
+				quantity.Count(len(list), "more run") + " of this job never ran: " + quantity.Paths(paths)}})
+		}
+		folded = append(folded, s)
+	}
+	return folded
 }

@@ -30,3 +30,30 @@ func TestFold(t *testing.T) {
 	require.Len(t, phases, 3, "runs without loads are never one")
 	require.Equal(t, "test a of scenario s, loads cold, hot, SIMULATED engine", phases[0].Lines[0].Text)
 }
+
+// A job that is cancelled is told once, in the run that it was cancelled in, with the runs whose turn
+// never came; without that run, the first of them stands for the others.
+func TestFoldRunsWithoutATurn(t *testing.T) {
+	t.Parallel()
+	of := func(at, job, verdict string, missed bool) Story {
+		return Story{Dir: at, at: at, Verdict: verdict, job: job, missedTurn: missed,
+			Lines: []Line{{"asked", "test " + at}}}
+	}
+	list := []Story{
+		of("first/a/0", "7", "valid", false), of("first/a/1", "7", cancelled, false), of("first/a/2", "7", cancelled, true),
+		of("first/a/3", "7", cancelled, true), of("second/a/1", "7", cancelled, true), of("x/0", "8", cancelled, true),
+		of("x/1", "8", cancelled, true), of("y/0", "9", cancelled, true), of("y/1", "", cancelled, true),
+	}
+	got := Fold(list)
+	var at []string
+	for _, s := range got {
+		at = append(at, s.at)
+	}
+	require.Equal(t, []string{"first/a/0", "first/a/1", "x/0", "y/0", "y/1"}, at)
+	require.Equal(t, Line{"others", "3 more runs of this job never ran: first/a/{2,3}, second/a/1"}, got[1].Lines[1])
+	require.Equal(t, Line{"others", "1 more run of this job never ran: x/1"}, got[2].Lines[1])
+	for _, i := range []int{0, 3, 4} {
+		require.Len(t, got[i].Lines, 1)
+	}
+	require.Len(t, list[1].Lines, 1, "the stories stay as they are")
+}

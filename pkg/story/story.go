@@ -57,11 +57,14 @@ type Story struct {
 
 	load string // that it is of, "" if its run has one without a name
 	at   string // heads the story: the directory of its record
+
+	job        string // that the run was of, "" if it had none
+	missedTurn bool   // the job ended before the run's turn
 }
 
 // Line is one part of the story; Part says which.
 type Line struct {
-	// asked, happened, nodes, job, cause, line, tail, followed, checks, verdict, do, logs, note
+	// asked, happened, nodes, job, cause, line, tail, followed, checks, verdict, do, logs, note, others
 	Part string `json:"part"`
 	Text string `json:"text"`
 }
@@ -88,6 +91,9 @@ func (s Story) Well() bool {
 // Of tells the story.
 func Of(e Evidence) Story {
 	s := Story{Run: e.name(), Dir: e.Dir, at: cmp.Or(e.At, e.Dir), Verdict: e.verdict()}
+	if e.Submission != nil {
+		s.job, s.missedTurn = e.Submission.JobID, e.neverRan() && e.State.MissedTurn()
+	}
 	s.add("asked", e.asked())
 	s.add("happened", e.happened())
 	s.add("nodes", e.nodes())

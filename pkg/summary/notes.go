@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -105,24 +103,7 @@ func together(rows []cache.Row, parent string, name func(dir string) string) []s
 		if len(x.bases) == 1 {
 			text = x.own
 		}
-		lines[i] = filepath.Join(parent, allOf(x.bases)) + ": " + text
+		lines[i] = filepath.Join(parent, quantity.Names(x.bases)) + ": " + text
 	}
 	return lines
-}
-
-// allOf joins the last elements of names: 2-7, or cold, hot.
-func allOf(bases []string) string {
-	var numbers []int
-	for _, base := range bases {
-		n, err := strconv.Atoi(base)
-		if err != nil {
-			return strings.Join(bases, ", ")
-		}
-		numbers = append(numbers, n)
-	}
-	if len(numbers) == 1 {
-		return bases[0]
-	}
-	slices.Sort(numbers)
-	return quantity.Ranges(numbers)
 }

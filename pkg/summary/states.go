@@ -2,12 +2,14 @@ package summary
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -30,7 +32,9 @@ func States(
 		columns--
 	}
 	b.Table.Columns = b.Table.Columns[:columns]
-	for _, dir := range dirs {
+	for i := 0; i < len(dirs); {
+		dir, same := dirs[i], alike(dirs[i:], jobs, states)
+		i += len(same)
 		job, st := jobs[dir], states[dir]
 		state := st.State
 		switch {
@@ -47,9 +51,32 @@ func States(
 			reason = text.Snip(reason, widestReason, "…")
 		}
 		shown := terminal.Cell{Text: strings.TrimSpace(state + " " + st.Note), Tone: StateTone(st)}
-		b.Table.Row(Cells(job.JobID, shown, reason, st.NodeList, st.Source, relative(dir), points[dir])[:columns]...)
+		b.Table.Row(Cells(job.JobID, shown, reason, st.NodeList, st.Source, place(same, relative), points[dir])[:columns]...)
 	}
 	return b
+}
+
+// alike are the first of some runs, and those behind it that its job left without their turn, too.
+func alike(dirs []string, jobs map[string]run.Submission, states map[string]run.State) []string {
+	shown := func(dir string) [6]string {
+		st := states[dir]
+		return [...]string{jobs[dir].JobID, st.State, st.Reason, st.NodeList, st.Source, filepath.Dir(dir)}
+	}
+	n := 1
+	for n < len(dirs) && states[dirs[0]].MissedTurn() && states[dirs[n]].MissedTurn() &&
+		shown(dirs[n]) == shown(dirs[0]) {
+		n++
+	}
+	return dirs[:n]
+}
+
+// place names runs beside each other.
+func place(dirs []string, relative func(string) string) string {
+	names := make([]string, len(dirs))
+	for i, dir := range dirs {
+		names[i] = relative(dir)
+	}
+	return quantity.Paths(names)
 }
 
 // waitedFor says what a job that never began was waiting for.

@@ -26,3 +26,24 @@ func TestStates(t *testing.T) {
 	require.Equal(t, terminal.Bad, StateTone(run.State{State: run.Failed}))
 	require.Equal(t, terminal.Plain, StateTone(run.State{}))
 }
+
+// Runs beside each other whose job ended before their turn have one row; a run of another job or
+// folder has its own.
+func TestStatesOfRunsWithoutATurn(t *testing.T) {
+	missed := run.State{State: run.Cancelled, Note: run.NeverRan,
+		Reason: "the job of the sequence ended (cancelled) before this run's turn"}
+	require.True(t, missed.MissedTurn())
+	dirs := []string{"/s/a/0", "/s/a/1", "/s/a/2", "/s/a/3", "/s/b/4", "/s/b/5"}
+	jobs, states := map[string]run.Submission{}, map[string]run.State{}
+	for _, dir := range dirs {
+		jobs[dir], states[dir] = run.Submission{JobID: "60"}, missed
+	}
+	states["/s/a/0"], jobs["/s/b/5"] = run.State{State: run.Cancelled}, run.Submission{JobID: "61"}
+	b := States(dirs, jobs, states, func(path string) string { return strings.TrimPrefix(path, "/s/") })
+	text := b.Table.Text(terminal.Screen{})
+	require.Equal(t, 3, strings.Count(text, "never ran"), text)
+	require.Regexp(t, `60 +cancelled +a/0\n`, text)
+	require.Regexp(t, `60 +cancelled never ran .* a/1-3\n`, text)
+	require.Regexp(t, `60 +cancelled never ran .* b/4\n`, text)
+	require.Regexp(t, `61 +cancelled never ran .* b/5`, text)
+}

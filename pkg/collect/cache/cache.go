@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,15 +179,6 @@ func (c *Collected) NoJob(book *run.Book) string {
 	if !slices.ContainsFunc(c.Rows, open) {
 		return ""
 	}
-	sub, err := book.ReadSubmission(c.Dir)
-	switch {
-	case sub.Refused != "":
-		return "refused"
-	case sub.JobID != "", err != nil && !errors.Is(err, fs.ErrNotExist):
-		return ""
-	}
-	if ok, err := run.ReadRecord(filepath.Join(c.Dir, run.ClaimFile), new(run.Claim)); ok || err != nil {
-		return ""
-	}
-	return "not submitted"
+	word, _ := book.NoJob(c.Dir)
+	return word
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 )
@@ -64,22 +65,63 @@ func runBlocks(r *report.Report) []block {
 
 func statusBlock(r *report.Report) block {
 	t := table{header: []string{"case", "verdict", "details"}}
-	for i := range r.Runs {
-		e := &r.Runs[i]
+	for _, same := range together(r.Runs, true) {
+		e := same[0]
 		how := word
 		if !e.Best() {
 			how = reject
 		}
-		details := e.Dir
+		details := dirs(same)
 		if e.Foreign != "" {
 			details = "foreign, from " + e.Foreign + " · " + details
 		}
 		if e.Reason != "" {
 			details = cut(e.Reason) + " · " + details
 		}
-		t.row(e.Group, cell{text: e.Label}, cell{shown(e), how}, cell{text: details})
+		t.row(e.Group, cell{text: label(same)}, cell{shown(e), how}, cell{text: details})
 	}
 	return block{heading: "Status", tables: []table{t}}
+}
+
+// together parts entries: runs beside each other that are left out for the same reason are one
+// part, and every other run is one of its own.
+func together(runs []report.Entry, all bool) (parts [][]*report.Entry) {
+	for i := range runs {
+		e := &runs[i]
+		if e.Usable && !all {
+			continue
+		}
+		if n := len(parts); n > 0 && alike(parts[n-1][0], e) {
+			parts[n-1] = append(parts[n-1], e)
+			continue
+		}
+		parts = append(parts, []*report.Entry{e})
+	}
+	return parts
+}
+
+// alike reports whether the same is said of two runs that are left out.
+func alike(a, b *report.Entry) bool {
+	return !a.Usable && !b.Usable && a.Reason != "" && a.Reason == b.Reason && a.Group == b.Group &&
+		shown(a) == shown(b) && a.Case.Step == 0 && b.Case.Step == 0 &&
+		a.Case.Test == b.Case.Test && successful(a) == successful(b)
+}
+
+// label names the first of some runs, and how many there are.
+func label(runs []*report.Entry) string {
+	if len(runs) == 1 {
+		return runs[0].Label
+	}
+	return fmt.Sprintf("%s and %d more", runs[0].Label, len(runs)-1)
+}
+
+// dirs are the directories of some runs.
+func dirs(runs []*report.Entry) string {
+	list := make([]string, len(runs))
+	for i, e := range runs {
+		list[i] = e.Dir
+	}
+	return quantity.Paths(list)
 }
 
 // shown is the verdict with the kind, and whether another program measured.
@@ -139,10 +181,9 @@ func successful(e *report.Entry) string {
 // apartBlock holds the runs that are left out of comparisons.
 func apartBlock(r *report.Report) (block, bool) {
 	t := table{header: []string{"case", "verdict", "successful prompts", "reason"}}
-	for i := range r.Runs {
-		if e := &r.Runs[i]; !e.Usable {
-			t.row(e.Group, cell{text: e.Label}, cell{shown(e), reject}, cell{successful(e), num}, cell{text: e.Reason})
-		}
+	for _, same := range together(r.Runs, false) {
+		e := same[0]
+		t.row(e.Group, cell{text: label(same)}, cell{shown(e), reject}, cell{successful(e), num}, cell{text: e.Reason})
 	}
 	return block{heading: "Left out of comparisons", tables: []table{t}}, len(t.rows) > 0
 }

@@ -26,11 +26,7 @@ func judgementBlock(j *report.Judgement) block {
 	b.saySide("second", j.Second)
 	b.sayMetrics(j)
 	b.sayCauses(j)
-	if j.RunsNeeded > 0 {
-		first, second := j.Missing()
-		b.say("needed for a verdict: %d valid runs per side; missing: %d in the first, %d in the second",
-			j.RunsNeeded, first, second)
-	}
+	b.sayNeeded(j)
 	for _, c := range j.Commands {
 		b.say("  %s", c)
 	}
@@ -50,8 +46,8 @@ func judgementBlock(j *report.Judgement) block {
 
 // saySide tells which runs of a side count.
 func (b *block) saySide(name string, s report.Side) {
-	for _, line := range s.Apart {
-		b.say("%s, left out: %s", name, line)
+	for _, x := range apart(s.LeftOut) {
+		b.say("%s, left out: %s: %s", name, x.Dir, x.Why)
 	}
 	if s.MedianRun != "" && len(s.Runs) > 1 {
 		b.say("%s: %s, median-throughput run %s", name, starts(s), s.MedianRun)
@@ -62,6 +58,23 @@ func (b *block) saySide(name string, s report.Side) {
 	if s.Accuracy != nil {
 		b.say("%s: accuracy %s", name, s.Accuracy)
 	}
+}
+
+// apart are runs that are left out, those of one reason together.
+func apart(list []report.LeftOut) []report.LeftOut {
+	var reasons []string
+	of := map[string][]string{}
+	for _, x := range list {
+		if of[x.Why] == nil {
+			reasons = append(reasons, x.Why)
+		}
+		of[x.Why] = append(of[x.Why], x.Dir)
+	}
+	together := make([]report.LeftOut, len(reasons))
+	for i, why := range reasons {
+		together[i] = report.LeftOut{Dir: quantity.Paths(of[why]), Why: why}
+	}
+	return together
 }
 
 // sayMetrics tells what no table has: metrics that a side lacks, and single answers.
@@ -99,6 +112,47 @@ func (b *block) sayCauses(j *report.Judgement) {
 	if j.ApartPairs > 0 {
 		b.say("%d pairs ran on different nodes: their differences include differences between nodes", j.ApartPairs)
 	}
+}
+
+// sayNeeded tells how many runs are missing, for which metrics, and which differences are out of
+// reach.
+func (b *block) sayNeeded(j *report.Judgement) {
+	if j.RunsNeeded > 0 {
+		first, second := j.Missing()
+		b.say("needed for a verdict%s: %d valid runs per side; missing: %d in the first, %d in the second",
+			needing(j), j.RunsNeeded, first, second)
+	}
+	out, helps := false, ""
+	for _, v := range j.Metrics {
+		x := v.OutOfReach
+		if x == nil {
+			continue
+		}
+		unit := "runs per side"
+		if helps = "profllm confirm (runs in turns), "; v.Paired != nil {
+			unit, helps = "pairs", ""
+		}
+		b.say("out of reach: %s: at a CV of %.3g %%, a difference of %g %% takes %d %s; %d detect %.3g %% or more",
+			title(v.Metric), x.CV, v.Floor, v.RunsNeeded, unit, x.Runs, x.Percent)
+		out = true
+	}
+	if out {
+		b.say("what helps: %slonger runs, an otherwise idle machine, metrics that vary less (--metric)", helps)
+	}
+}
+
+// needing names the metrics that need runs; "" if there is none.
+func needing(j *report.Judgement) string {
+	var names []string
+	for _, v := range j.Metrics {
+		if v.RunsNeeded > 0 && v.OutOfReach == nil {
+			names = append(names, title(v.Metric))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " on " + strings.Join(names, ", ")
 }
 
 // unchecked reports whether the accuracy of a speed-up is unknown.

@@ -26,7 +26,7 @@ var Knobs = []Knob{
 	{"PROFLLM_SIM_TTFT", "50ms", "time from admission to the first token"},
 	{"PROFLLM_SIM_ITL", "20ms", "time between two tokens of one request"},
 	{"PROFLLM_SIM_JITTER", "0", "share (0 to 1) of TTFT and ITL by which a token may be early or late"},
-	{"PROFLLM_SIM_SEED", "1", "changes answers, jitter and which requests fail"},
+	{seedVar, "1", "changes answers, jitter and which requests fail"},
 	{"PROFLLM_SIM_STARTUP", "500ms", "time from the start of the server until its port is open"},
 	{"PROFLLM_SIM_ACCURACY", "0.75", "share (0 to 1) of arithmetic questions that are answered right"},
 	{"PROFLLM_SIM_TOKENS", "words", "`words`: a token is up to three letters; `bytes`: a token is a byte"},
@@ -34,6 +34,21 @@ var Knobs = []Knob{
 	{"PROFLLM_SIM_RAY", "", "path of a real `ray` to run instead of the simulated one"},
 	{GPUsVar, "", "number of simulated GPUs of each node; without it, no GPU is sampled"},
 	{FaultsVar, "", "faults to plant, see below"},
+}
+
+// seedVar is the knob that draws another sample under the same conditions.
+const seedVar = "PROFLLM_SIM_SEED"
+
+// Conditions are the knobs that are set to something else than their default, and under which
+// runs are not alike if they differ. Runs of other seeds are alike.
+func Conditions(env func(string) string) map[string]string {
+	set := map[string]string{}
+	for _, k := range Knobs {
+		if v := env(k.Name); v != "" && v != k.Default && k.Name != seedVar {
+			set[k.Name] = v
+		}
+	}
+	return set
 }
 
 // Parties are what a fault acts on.

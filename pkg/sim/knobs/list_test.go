@@ -125,3 +125,14 @@ func TestSpeedDividesTimes(t *testing.T) {
 		require.ErrorContains(t, err, "want a whole number from 1 to 1000", bad)
 	}
 }
+
+// What a rehearsal was made under is what is set to something else than its default; another
+// seed is another sample, and the speed is in the plan.
+func TestConditionsOfARehearsal(t *testing.T) {
+	set := map[string]string{
+		"PROFLLM_SIM_ITL": "9ms", "PROFLLM_SIM_TTFT": "50ms", "PROFLLM_SIM_SEED": "7", SpeedVar: "20", "OTHER": "1",
+		FaultsVar: "serve:cold=3",
+	}
+	require.Equal(t, map[string]string{"PROFLLM_SIM_ITL": "9ms", FaultsVar: "serve:cold=3"},
+		Conditions(func(name string) string { return set[name] }))
+}
