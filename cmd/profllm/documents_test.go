@@ -86,6 +86,14 @@ var outputForms = []outputForm{
 		about: "`verdict` is as in `nightly.json`.",
 	},
 	{
+		commands: []string{"args list", "args show"}, dir: documentDir, typ: "Options",
+		schemas: []string{"profllm.output.args-list/1", "profllm.output.args-show/1"},
+	},
+	{
+		commands: []string{"args diff"}, schemas: []string{"profllm.output.args-diff/1"}, dir: documentDir,
+		typ: "OptionChanges",
+	},
+	{
 		commands: []string{"slurm dry-run"},
 		about: "A list: the plans (`profllm.plan/1`), then the batches (`profllm.batch/1`), as in the files `plan.json`\n" +
 			"and `batch.json` of the runs.",

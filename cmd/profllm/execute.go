@@ -137,6 +137,7 @@ type cli struct {
 	Stage      stageCmd      `cmd:"" meant:"install,pull,download" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
 	Verify     verifyCmd     `cmd:"" meant:"check,validate,lint,verify-configs" help:"Check definition files."`
+	Args       argsCmd       `cmd:"" meant:"options,flags,arguments" help:"List, show, check and compare the options of vllm serve, by release."`
 	Init       initCmd       `cmd:"" meant:"setup" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`

@@ -32,6 +32,7 @@ const (
 var requirementAreas = map[string]string{
 	"C":    "examples of CloudAI's behaviour",
 	"CD":   "defects of CloudAI that profllm avoids",
+	"CFG":  "options of the engine",
 	"CTR":  "containers",
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",

@@ -96,8 +96,8 @@ func meant(tag *kong.Tag, word string) bool {
 	return tag != nil && tag.Has(meantTag) && slices.Contains(strings.Split(tag.Get(meantTag), ","), word)
 }
 
-// meantCommands are the commands, quoted, that a word was probably meant to name: those of that
-// name in another group, those that list the word, or the one of nearly that name, in the same
+// meantCommands are the commands, quoted, that a word was probably meant to name: those that list
+// the word, those of that name in another group, or the one of nearly that name, in the same
 // group if there is one.
 func meantCommands(root, group *kong.Node, word string) []string {
 	paths := map[string]string{}
@@ -123,10 +123,10 @@ func meantCommands(root, group *kong.Node, word string) []string {
 			here = append(here, c.Name)
 		}
 	}
-	near := paths[word]
-	if near == "" && len(listed) > 0 {
+	if len(listed) > 0 {
 		return listed
 	}
+	near := paths[word]
 	if name := source.Nearest(word, here); near == "" && name != "" {
 		near = child(group, name).FullPath()
 	}

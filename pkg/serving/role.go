@@ -212,28 +212,37 @@ func (r *Role) near(key string) string {
 }
 
 // misspelt refuses options that are nearly one that the engine has: the engine would
-// refuse them, but only in the job, or the role would have another size. With a version of
-// the engine, which may have them, they are noted.
+// refuse them, but only in the job, or the role would have another size. Unchecked ones are noted.
 func (s *Test) misspelt(r *Role, c *source.Complaints) {
 	for _, k := range r.Options.Keys() {
 		near, pos := r.near(k), r.Options.KeyPos(k)
 		switch {
 		case near == "":
-		case s.EngineVersion == "":
-			c.Add(source.Errorf(pos, "%s is not a known option of `%s`", r.path(k), r.engine.Server).
-				Hintf("did you mean %s? If your release has it, set cmd_args.engine_version", near))
+		case !s.Unchecked(k):
+			c.Add(source.Errorf(pos, "%s is not a known option of `%s`", r.Path(k), r.engine.Server).
+				Hintf("did you mean %s? If your release has it, add it to cmd_args.unchecked_options", near))
 		default:
 			does := "goes to the engine as it is"
 			if slices.Contains(r.engine.sizes(), near) {
 				does += " and does not size the role"
 			}
-			note := fmt.Sprintf("%s: %s %s; did you mean %s?", pos, r.path(k), does, near)
+			note := fmt.Sprintf("%s: %s %s; did you mean %s?", pos, r.Path(k), does, near)
 			if !slices.Contains(s.Notes, note) { // extra_cmd_args are of every role
 				s.Notes = append(s.Notes, note)
 			}
 		}
 	}
 }
+
+// Unchecked reports whether an option goes to the engine without a check.
+func (s *Test) Unchecked(key string) bool {
+	return slices.ContainsFunc(s.UncheckedOptions, func(o string) bool {
+		return underscores(strings.TrimLeft(o, "-")) == underscores(key)
+	})
+}
+
+// Misspelt reports whether an option was refused because it is nearly another.
+func (s *Test) Misspelt(r *Role, key string) bool { return r.near(key) != "" && !s.Unchecked(key) }
 
 // sizes are the options that say how many GPUs an instance needs.
 func (e *Engine) sizes() []string { return slices.Concat(e.TP, e.PP, e.DP) }
@@ -248,8 +257,8 @@ func (e *Engine) has(key string) bool {
 	return slices.ContainsFunc(e.Known, func(known string) bool { return strings.HasPrefix(known, name) })
 }
 
-// path is the key of an option in the test.
-func (r *Role) path(key string) string {
+// Path is the key of an option in the test.
+func (r *Role) Path(key string) string {
 	if r.table == nil || r.table.Get(key) == nil {
 		return "extra_cmd_args." + key
 	}

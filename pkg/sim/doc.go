@@ -83,8 +83,9 @@
 // `vllm serve MODEL [flags]` takes the model first or as --model, as profllm renders it. What
 // the parser of vLLM 0.32.0 refuses is refused in its words, with exit code 2: names it does
 // not know (the beginning of one is enough, as with argparse), too few or too many values, a
-// word where a number is due, an unknown choice. PROFLLM_SIM_FLAGS=any takes every name and
-// value, for engines of another release. Flags whose effect is not simulated are logged; what
+// word where a number is due, an unknown choice, a number beyond a limit.
+// PROFLLM_SIM_FLAGS=0.10.2 gives it the parser of another release, any takes every name and
+// value. Flags whose effect is not simulated are logged; what
 // JSON holds is not looked at, but for --kv-transfer-config. --config is refused, because its
 // file would be ignored. A model is never looked for, also where it is an absolute path: that
 // lies in a container or on a node of a cluster, where no rehearsal can see it.

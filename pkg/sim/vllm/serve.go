@@ -1,8 +1,8 @@
 package vllm
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,21 +12,25 @@ import (
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/sim/ray"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
+
+// Release is the release of vLLM whose command line the simulation reads.
+const Release = "0.32.0"
 
 // Serve is `vllm serve`.
 func Serve(ctx context.Context, p program.Process, args []string) int {
 	start := time.Now()
-	switch s := p.Env("PROFLLM_SIM_FLAGS"); s {
-	case "":
-		known, err := checkServe(args)
-		if err != nil {
-			return refuse(p, err)
-		}
-		args = known
+	switch s := cmp.Or(p.Env("PROFLLM_SIM_FLAGS"), Release); s {
 	case "any":
 	default:
-		return p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or nothing", errors.New("unknown")))
+		release, err := arguments.One(s)
+		if err != nil {
+			return p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or a release of vLLM", err))
+		}
+		if args, err = release.Parse(args); err != nil {
+			return refuse(p, release.Version, err)
+		}
 	}
 	c, flags, err := parseServe(args)
 	if err != nil {
@@ -73,8 +77,8 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 }
 
 // refuse ends the process as argparse does.
-func refuse(p program.Process, err error) int {
-	fmt.Fprintf(p.Stderr, "profllm sim: the flags are those of vllm 0.32.0; PROFLLM_SIM_FLAGS=any takes those of every release\n"+
+func refuse(p program.Process, release string, err error) int {
+	fmt.Fprintf(p.Stderr, "profllm sim: the flags are those of vllm "+release+"; PROFLLM_SIM_FLAGS=any takes those of every release\n"+
 		"usage: vllm serve [model_tag] [options]\n%v\n", err)
 	return program.Usage
 }

@@ -141,7 +141,7 @@ func TestExtraCmdArgs(t *testing.T) {
 	}
 	require.Len(t, s.Notes, 1)
 	require.Contains(t, s.Notes[0], "extra_cmd_args are passed to every `vllm serve`; CloudAI ignores them")
-	s, err = extra("engine_version = '0.33'\n[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
+	s, err = extra("unchecked_options = ['tensor_paralel_size']\n[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"t.toml:3:1: prefill.tensor-paralel-size goes to the engine as it is and does not size the role; did you mean tensor_parallel_size?"}, s.Notes)
 	for more, want := range map[string]string{
@@ -241,13 +241,13 @@ func TestMisspeltKeysOfARole(t *testing.T) {
 	for role, near := range map[string]string{
 		"max_num_seqz = 4": "max_num_seqs", "gpu-memory-utilisation = 0.9": "gpu_memory_utilization", "no_enable_prefix_cachin = true": "", // argparse takes the beginning of a name
 
-		"max_num_batched = 8": "", "enforce_eager = true": "", "compilation_config.mode = 3": "", "an_option_of_a_fork = 1": "", "tensor_parallel = 2": "tensor_parallel_size",
+		"max_num_batched = 8": "", "enforce_eager = true": "", "compilation_config.mode = 3": "", "tensor_parallel = 2": "tensor_parallel_size",
 	} {
 		w, err := read(role, "")
 		if near != "" {
 			require.ErrorContains(t, err,
-				" is not a known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, set cmd_args.engine_version", role)
-			w, err = read(role, "engine_version = '0.33'\n")
+				" is not a known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, add it to cmd_args.unchecked_options", role)
+			w, err = read(role, "unchecked_options = ['"+strings.ReplaceAll(strings.Fields(role)[0], "_", "-")+"']\n")
 		}
 		require.NoError(t, err, role)
 		s, err := w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 4})
@@ -259,5 +259,46 @@ func TestMisspeltKeysOfARole(t *testing.T) {
 		require.Len(t, s.Notes, 1, role)
 		require.Contains(t, s.Notes[0], "goes to the engine as it is", role)
 		require.Contains(t, s.Notes[0], "did you mean "+near+"?", role)
+	}
+}
+
+// What `vllm serve` would refuse is refused before the start, in its own words.
+//
+// covers: CFG-2, CFG-3
+func TestOptionsOfARelease(t *testing.T) {
+	t.Parallel()
+	read := func(args, role string) error {
+		table, err := source.Parse("t.toml", []byte(args+"[decode]\n"+role))
+		require.NoError(t, err)
+		test := scenario.Test{}
+		test.CmdArgs = table
+		_, err = New(test, false)
+		return err
+	}
+	for _, c := range []struct{ args, role, want string }{
+		{"", "dtype = 'bfloat17'", "t.toml:2:1: decode.dtype: vLLM 0.33.0 says: argument --dtype: invalid choice: 'bfloat17' " +
+			"(choose from 'auto', 'bfloat16', 'float', 'float16', 'float32', 'half')\n\thint: did you mean bfloat16?"},
+		{"", "max_num_seqs = 'lots'", "argument --max-num-seqs: invalid int value: 'lots'"},
+		{"", "gpu_memory_utilization = 1.5", "input should be less than or equal to 1, not 1.5"},
+		{"", "an_option_of_a_fork = 1", "t.toml:2:1: decode.an_option_of_a_fork is an option of no release of vLLM that profllm knows"},
+		{"unchecked_options = ['--an-option-of-a-fork']\n", "an_option_of_a_fork = 1", ""},
+		{"", "swap_space = 4", ""},
+		{"engine_version = '0.32.0'\n", "swap_space = 4", "vLLM 0.18.0 removed it"},
+		{"docker_image_url = 'vllm/vllm-openai:v0.32.0'\n", "swap_space = 4", "vLLM 0.18.0 removed it"},
+		{"docker_image_url = 'docker.io#vllm/vllm-openai:v0.10.2-x86_64'\n", "swap_space = 4", ""},
+		{"docker_image_url = 'nvcr.io#nvidia/vllm:25.09-py3'\n", "swap_space = 4", ""},
+		{"engine_version = '0.10.2'\ndocker_image_url = 'vllm/vllm-openai:v0.32.0'\n", "swap_space = 4", ""},
+		{"engine_version = '0.10'\n", "structured_outputs_config = { backend = 'auto' }", "vLLM has it since 0.11.0"},
+		{"engine_version = '0.99'\n", "an_option_of_a_fork = 1", ""},
+		{"", "headless = false", "--headless has no negation: remove it"},
+		{"", "n = 1", "ambiguous option: --n could match"},
+	} {
+		err := read(c.args, c.role)
+		if c.want == "" {
+			require.NoError(t, err, c)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, c)
+		require.Less(t, len(err.Error()), 400, c)
 	}
 }

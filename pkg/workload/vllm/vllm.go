@@ -88,6 +88,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 }
 
 func (w *Workload) check(r *serving.Role, c *source.Complaints) {
+	w.checkOptions(r, c)
 	if v := w.own[r.Kind].NIXLThreads; v != nil {
 		if n, ok := v.Int(); !ok || n < 1 {
 			c.Add(source.Errorf(v.Pos, "%s.nixl_threads must be a number of threads, not %s", r.Kind, v.Shown()).

@@ -1,33 +1,128 @@
-// Package arguments lists the options of `vllm serve`, as its own parser knows them.
+// Package arguments is the catalogue of the options of `vllm serve`: of each option, from which
+// release to which it exists, its kind, choices, limits and default. It reads command lines as
+// vLLM's own parser does, and says in vLLM's words what that would refuse.
+//
+//	refusal := arguments.Check("0.32.0", "--dtype", "bfloat17")
+//
+// catalogue.json is written by .ci/vllm-options with the two scripts of this folder, out of the
+// source releases of vLLM: names, kinds, choices, limits and defaults. The parser of a real
+// vLLM agrees with it (TestVLLMOptions).
 package arguments
 
 import (
 	_ "embed"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/profllm/profllm/pkg/source"
 )
 
-// Serve has a line for each option of `vllm serve` 0.32.0; lines with # say what its columns are.
-//
-//go:embed vllm-serve-0.32.0.txt
-var Serve string
+//go:embed catalogue.json
+var catalogue []byte
 
-// Names are the long names of those options without their dashes, underscores for dashes
-// within, also of --no-x.
+// An Option is one of `vllm serve` in all its releases.
+type Option struct {
+	Name      string `json:"name"`                // the long name, with its dashes
+	Group     string `json:"group,omitempty"`     // vLLM's group of options
+	Summary   string `json:"summary,omitempty"`   // in a few words
+	Successor string `json:"successor,omitempty"` // what does the same in the releases that lack it
+	Forms     []Form `json:"forms"`               // in the order of releases
+}
+
+// A Form is what an option is from one release to another.
+type Form struct {
+	Since string `json:"since"`           // the first release of the catalogue that has it
+	Until string `json:"until,omitempty"` // the first that has it no longer, "" if the newest does
+	// Every spelling, with --no-x where that exists; nil: only the option's name.
+	Names []string `json:"names,omitempty"`
+	// How many values it takes: "0", "?" for at most one, "+" for one or more; "" is one.
+	Values string `json:"values,omitempty"`
+	// int, float, bool, json, json-or-string, human_readable_int, human_readable_int_or_auto; "" is
+	// any text.
+	Type     string   `json:"type,omitempty"`
+	Choices  []string `json:"choices,omitempty"`  // nil: any value
+	Optional bool     `json:"optional,omitempty"` // it takes None
+	Fold     bool     `json:"fold,omitempty"`     // capitals count as small letters, dashes as underscores
+	Default  any      `json:"default,omitempty"`  // nil where it is computed at start-up
+	Min      *float64 `json:"min,omitempty"`      // smallest accepted value
+	Above    *float64 `json:"above,omitempty"`    // values must be larger
+	Max      *float64 `json:"max,omitempty"`      // largest accepted value
+	Below    *float64 `json:"below,omitempty"`    // values must be smaller
+}
+
+// data is the catalogue as it is stored.
+type data struct {
+	Releases []string `json:"releases"` // the oldest first
+	Options  []Option `json:"options"`
+}
+
+var stored = sync.OnceValue(func() data {
+	var d data
+	if err := json.Unmarshal(catalogue, &d); err != nil {
+		panic("arguments: " + err.Error()) // the file is part of the program
+	}
+	return d
+})
+
+// Options are those of every release, in the order of vLLM's parser. They must not be changed.
+func Options() []Option { return stored().Options }
+
+// Find returns the option of a name: its long name with or without dashes, underscores as good as
+// dashes, or another spelling that some release knows.
+func Find(name string) (Option, bool) {
+	long := "--" + strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
+	for _, o := range Options() {
+		if o.Name == long || o.spelled(name) || o.spelled(long) {
+			return o, true
+		}
+	}
+	return Option{}, false
+}
+
+// Lookup is Find with an error that names a near option.
+func Lookup(name string) (Option, error) {
+	o, ok := Find(name)
+	if ok {
+		return o, nil
+	}
+	err := fmt.Errorf("no release of vLLM from %s to %s has the option %s", Oldest().Version, Newest().Version, name)
+	if near := source.Nearest(strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), Names()); near != "" {
+		err = fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	return Option{}, err
+}
+
+func (o Option) spelled(name string) bool {
+	return slices.ContainsFunc(o.Forms, func(f Form) bool { return slices.Contains(f.Names, name) })
+}
+
+// Removed is the first release that lacks an option which earlier ones had, "" if there is none.
+func (o Option) Removed() string { return o.Forms[len(o.Forms)-1].Until }
+
+// Names are the long names of the options of all releases without their dashes, underscores for
+// dashes within, also of --no-x.
 var Names = sync.OnceValue(func() []string {
 	var list []string
-	for line := range strings.Lines(Serve) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		names, _, _ := strings.Cut(line, " ")
-		for name := range strings.SplitSeq(names, ",") {
-			if long, ok := strings.CutPrefix(name, "--"); ok {
-				list = append(list, strings.ReplaceAll(long, "-", "_"))
+	for _, o := range Options() {
+		for _, f := range o.Forms {
+			for _, name := range f.spellings(o.Name) {
+				if long, ok := strings.CutPrefix(name, "--"); ok {
+					list = append(list, strings.ReplaceAll(long, "-", "_"))
+				}
 			}
 		}
 	}
 	slices.Sort(list)
-	return list
+	return slices.Compact(list)
 })
+
+// spellings are the names of the form, the first of which is long.
+func (f Form) spellings(name string) []string {
+	if f.Names == nil {
+		return []string{name}
+	}
+	return f.Names
+}

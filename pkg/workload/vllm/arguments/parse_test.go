@@ -1,18 +1,15 @@
-package vllm
+package arguments
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 // The messages are those of a real vLLM 0.32.0 for the same arguments.
-func TestServeRefusesAsArgparse(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"m --tensor-paralel-size 2":                     "vllm: error: unrecognized arguments: --tensor-paralel-size 2",
 		"m --tensor-parallel 2 --max-model 3 --nope":    "vllm: error: unrecognized arguments: --nope",
@@ -37,19 +34,12 @@ func TestServeRefusesAsArgparse(t *testing.T) {
 			"--max-lora-rank, --max-cpu-loras, --max-lora-cls-labels, --max-num-batched-tokens, --max-num-scheduled-tokens, --max-num-seqs, --max-num-active-seqs, " +
 			"--max-num-queued-reqs, --max-num-queued-tokens, --max-cudagraph-capture-size",
 	} {
-		_, err := checkServe(strings.Fields(args))
+		_, err := Exactly("0.32.0").Parse(strings.Fields(args))
 		require.EqualError(t, err, want, args)
-		var stdout, stderr bytes.Buffer
-		code := Serve(t.Context(),
-			program.Process{Env: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr},
-			strings.Fields(args))
-		require.Equal(t, program.Usage, code, args)
-		require.Contains(t, stderr.String(), "usage: vllm serve [model_tag] [options]\n"+want+"\n")
-		require.Contains(t, stderr.String(), "profllm sim: ", "it says what it is")
 	}
 }
 
-func TestServeTakes(t *testing.T) {
+func TestParseTakes(t *testing.T) {
 	for args, want := range map[string]string{
 		"m":                                       "m",
 		"--port 1 m --host=0.0.0.0":               "m --port=1 --host=0.0.0.0",
@@ -62,71 +52,43 @@ func TestServeTakes(t *testing.T) {
 		"m --max-model-len 25.6k --hf-token":      "m --max-model-len=25.6k --hf-token",
 		"m --kv-cache-memory-bytes 2G --port 1_0": "m --kv-cache-memory-bytes=2G --port=1_0",
 	} {
-		got, err := checkServe(strings.Fields(args))
+		got, err := Exactly("0.32.0").Parse(strings.Fields(args))
 		require.NoError(t, err, args)
 		require.Equal(t, want, strings.Join(got, " "), args)
 	}
-	c, flags, err := parseServe(func() []string {
-		args, err := checkServe(strings.Fields("m -tp 4 --max-num-se 8 --served-model-name a b --no-enable-prefix-caching"))
-		require.NoError(t, err)
-		return args
-	}())
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, c.Names)
-	require.Equal(t, []int{4, 8}, []int{c.TP, c.MaxSeqs})
-	require.False(t, c.Prefix)
-	require.Equal(t, []string{"tensor-parallel-size", "max-num-seqs", "served-model-name", "enable-prefix-caching"},
-		flags.Names)
 }
 
-// An engine of another release has other flags.
-func TestServeTakesEveryFlag(t *testing.T) {
-	run := func(flags string) (int, string) {
-		var stdout, stderr bytes.Buffer
-		code := Serve(t.Context(), program.Process{
-			Stdout: &stdout, Stderr: &stderr,
-			Env: func(name string) string { return map[string]string{"PROFLLM_SIM_FLAGS": flags}[name] },
-		}, strings.Fields("m --enable-reasoning --port 99999999"))
-		return code, stdout.String() + stderr.String()
-	}
-	code, text := run("")
-	require.Equal(t, program.Usage, code)
-	require.Contains(t, text, "PROFLLM_SIM_FLAGS=any")
-	code, text = run("any")
-	require.Equal(t, program.Failed, code, "by its port")
-	require.Contains(t, text, "non-default args: m --enable-reasoning --port 99999999")
-	code, text = run("some")
-	require.Equal(t, program.Usage, code)
-	require.Contains(t, text, `PROFLLM_SIM_FLAGS="some"`)
-}
-
-// Every option of the list is taken by its names with a value of its kind.
-func TestServeOptions(t *testing.T) {
-	list := serveOptions()
-	require.Len(t, list, 316)
-	for _, o := range list {
-		value := map[string]string{"int": "1", "float": "0.5", "human_readable_int": "1k",
-			"human_readable_int_or_auto": "auto", "*": "x"}[o.kind]
-		require.NotEmpty(t, value, "%v", o)
-		require.Contains(t, []string{"0", "1", "?", "+"}, o.nargs)
-		if o.choices != nil {
-			value = o.choices[0]
-		}
-		for _, name := range o.names {
-			args := []string{"m", name}
-			if name == "--model" {
-				args = args[1:] // else there would be two
+// Every option of every release is taken by all its names with a value of its kind.
+//
+// covers: CFG-1
+func TestEveryOption(t *testing.T) {
+	for _, r := range All() {
+		require.Greater(t, len(r.options), 100, r.Version)
+		for _, o := range r.options {
+			value, known := map[string]string{"int": "1", "float": "0.5", "human_readable_int": "1k",
+				"human_readable_int_or_auto": "auto", "json": "{}", "json-or-string": "x", "bool": "true", "": "x"}[o.Type]
+			require.True(t, known, "%v", o)
+			require.Contains(t, []string{"0", "", "?", "+", "2"}, o.Values, "%v", o)
+			if o.Choices != nil {
+				value = o.Choices[0]
 			}
-			if o.nargs != "0" {
-				args = append(args, value)
+			for _, name := range o.names {
+				args := []string{"m", name}
+				if name == "--model" {
+					args = args[1:] // else there would be two
+				}
+				if o.Values != "0" {
+					args = append(args, value)
+				}
+				_, err := r.Parse(args)
+				require.NoError(t, err, "%s: %v", r.Version, args)
 			}
-			_, err := checkServe(args)
-			require.NoError(t, err, "%v", args)
 		}
 	}
+	require.Len(t, Exactly("0.32.0").options, 316, "what its own parser has")
 }
 
-func FuzzCheckServe(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"m --port 1", "--model", "--model=", "-O", "-O=", "-cc.", "--.", "--=", "-", "--", "m --x.y+ 1", "-n", "-n2", "--max 1", "--served-model-name",
 		"m -- --port", "--no-", "-O 3", "--model m --model n",
@@ -134,12 +96,12 @@ func FuzzCheckServe(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		args, err := checkServe(strings.Split(line, " "))
+		args, err := Exactly("0.32.0").Parse(strings.Split(line, " "))
 		if err != nil || slices.ContainsFunc(args,
 			func(arg string) bool { return strings.HasPrefix(arg, "--model=") }) {
 			return // a second model would become the first
 		}
-		again, err := checkServe(args)
+		again, err := Exactly("0.32.0").Parse(args)
 		require.NoError(t, err)
 		require.Equal(t, args, again)
 	})

@@ -1,41 +1,14 @@
-package vllm
+package arguments
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/profllm/profllm/pkg/sim/program"
-	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
-
-// An option is one of vLLM's, as its parser knows it.
-type option struct {
-	names   []string // each with its dashes; the first is the full one
-	nargs   string   // "0", "1", "?" or "+"
-	kind    string   // int, float, human_readable_int, human_readable_int_or_auto; "*": any text
-	choices []string // nil: any value
-}
-
-// serveOptions are those of `vllm serve` 0.32.0, in the order of its messages.
-var serveOptions = sync.OnceValue(func() []option {
-	var list []option
-	for line := range strings.Lines(arguments.Serve) {
-		f := strings.Fields(line)
-		if f[0] == "#" {
-			continue
-		}
-		o := option{names: strings.Split(f[0], ","), nargs: f[1], kind: f[2]}
-		if len(f) > 3 {
-			o.choices = strings.Split(f[3], ",")
-		}
-		list = append(list, o)
-	}
-	return list
-})
 
 // A usageError is what argparse prints before it exits with 2.
 type usageError struct{ prog, text string }
@@ -46,16 +19,17 @@ func refused(format string, args ...any) error {
 	return &usageError{"vllm serve", fmt.Sprintf(format, args...)}
 }
 
-// checkServe refuses what the parser of `vllm serve` 0.32.0 refuses: unknown options and
-// ambiguous abbreviations, too many or too few values, values of another kind. It returns the
-// arguments with the model first, every option by its full name, and
-// --x=v for single values. What JSON must hold is not looked at.
-func checkServe(args []string) ([]string, error) {
+// Parse refuses what the release's parser of `vllm serve` refuses, in its words: unknown options
+// and ambiguous abbreviations, too many or too few values, values of another kind. Numbers beyond
+// the limits of an option are refused too, as vLLM does a little later. It returns the arguments
+// with the model first, every option by its full name, and --x=v for single values. What a JSON
+// object must hold is not looked at.
+func (r *Release) Parse(args []string) ([]string, error) {
 	args = flexible(args)
 	var model, options, left []string
 	for i := 0; i < len(args); {
 		arg := args[i]
-		o, name, value, err := look(arg)
+		o, name, value, err := r.look(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -140,13 +114,16 @@ func flexible(args []string) []string {
 
 // isOption tells an option from a value, as argparse does where no option looks like a number.
 func isOption(arg string) bool {
-	return program.IsFlag(arg) && (strings.HasPrefix(arg, "--") || !strings.Contains(arg, " "))
+	if len(arg) < 2 || arg[0] != '-' || arg[1] >= '0' && arg[1] <= '9' || arg[1] == '.' {
+		return false
+	}
+	return strings.HasPrefix(arg, "--") || !strings.Contains(arg, " ")
 }
 
 // look finds the option that an argument names, by a name of its or the beginning of one, with
 // the full spelling and the value behind "=". With a key (--x.key) the key stays, and the value
 // may follow. Nothing is found for what is no option.
-func look(arg string) (o *option, name string, value *string, err error) {
+func (r *Release) look(arg string) (o *option, name string, value *string, err error) {
 	if !isOption(arg) || arg == "--" {
 		return nil, "", nil, nil
 	}
@@ -155,59 +132,54 @@ func look(arg string) (o *option, name string, value *string, err error) {
 		value = &text
 	}
 	name, key, dotted := strings.Cut(name, ".")
-	type match struct {
-		o    *option
-		name string
-	}
-	var begins []match
-	list := serveOptions()
-	for i := range list {
-		for _, n := range list[i].names {
-			if n == name {
-				begins = []match{{&list[i], n}}
-				break
-			}
-			if strings.HasPrefix(n, name) {
-				begins = append(begins, match{&list[i], n})
+	i, exact := r.names[name]
+	if !exact {
+		full := r.beginningWith(name)
+		if full == nil && !strings.HasPrefix(arg, "--") && len(arg) > 2 && !dotted { // -n2
+			if i, ok := r.names[arg[:2]]; ok {
+				text := arg[2:]
+				return &r.options[i], r.options[i].names[0], &text, nil
 			}
 		}
-		if len(begins) == 1 && begins[0].name == name {
-			break
+		switch len(full) {
+		case 0:
+			return nil, "", value, nil
+		case 1:
+			name = full[0]
+		default:
+			return nil, "", nil, refused("ambiguous option: %s could match %s", arg, strings.Join(full, ", "))
 		}
+		i = r.names[name]
 	}
-	if len(begins) == 0 && !strings.HasPrefix(arg, "--") && len(arg) > 2 && !dotted { // -n2
-		text := arg[2:]
-		if o, name, _, err := look(arg[:2]); o != nil && slices.Contains(o.names, arg[:2]) {
-			return o, name, &text, err
-		}
-	}
-	switch {
-	case len(begins) == 0:
-		return nil, "", value, nil
-	case len(begins) > 1:
-		names := make([]string, len(begins))
-		for i, m := range begins {
-			names[i] = m.name
-		}
-		return nil, "", nil, refused("ambiguous option: %s could match %s", arg, strings.Join(names, ", "))
-	}
-	o, name = begins[0].o, begins[0].name
+	o = &r.options[i]
 	if !strings.HasPrefix(name, "--no-") {
 		name = o.names[0]
 	}
 	if dotted { // one value, which is part of a JSON object
-		return &option{names: []string{name + "." + key}, nargs: "1", kind: "*"}, name + "." + key, value, nil
+		return &option{names: []string{name + "." + key}}, name + "." + key, value, nil
 	}
 	return o, name, value, nil
 }
 
+// beginningWith returns the spellings that an abbreviation can mean, in the parser's order.
+func (r *Release) beginningWith(name string) (full []string) {
+	for _, o := range r.options {
+		for _, n := range o.names {
+			if strings.HasPrefix(n, name) {
+				full = append(full, n)
+			}
+		}
+	}
+	return full
+}
+
 // most is how many values the option takes.
 func (o *option) most() int {
-	switch o.nargs {
+	switch o.Values {
 	case "0":
 		return 0
 	case "+":
-		return 1 << 30
+		return math.MaxInt
 	}
 	return 1
 }
@@ -216,24 +188,36 @@ func (o *option) most() int {
 func (o *option) check(values []string, explicit bool) error {
 	name := strings.Join(o.names, "/")
 	switch {
-	case o.nargs == "0" && explicit:
+	case o.Values == "0" && explicit:
 		return refused("argument %s: ignored explicit argument '%s'", name, values[0])
-	case o.nargs == "1" && len(values) == 0:
+	case o.Values == "" && len(values) == 0:
 		return refused("argument %s: expected one argument", name)
-	case o.nargs == "+" && len(values) == 0:
+	case o.Values == "+" && len(values) == 0:
 		return refused("argument %s: expected at least one argument", name)
 	}
 	for _, v := range values {
-		if !o.takes(v) {
-			return refused("argument %s: invalid %s value: '%s'", name, o.kind, v)
+		if o.Optional && (v == "" || v == "None") {
+			continue
 		}
-		if o.choices != nil && !slices.Contains(o.choices, v) {
+		if o.Fold {
+			v = strings.ReplaceAll(strings.ToLower(v), "-", "_")
+		}
+		if !o.takes(v) {
+			return refused("argument %s: %s", name, o.notTaken(v))
+		}
+		if o.Choices != nil && !slices.Contains(o.Choices, v) {
 			quote := "'"
-			if o.kind == "int" {
+			if o.Type == "int" {
 				quote = ""
 			}
-			return refused("argument %s: invalid choice: %s (choose from %s)", name, quote+v+quote,
-				quote+strings.Join(o.choices, quote+", "+quote)+quote)
+			list := quote + strings.Join(o.Choices, quote+", "+quote) + quote
+			if o.Optional {
+				list += ", None"
+			}
+			return refused("argument %s: invalid choice: %s (choose from %s)", name, quote+v+quote, list)
+		}
+		if limit := o.limit(v); limit != "" {
+			return refused("argument %s: input should be %s, not %s", name, limit, v)
 		}
 	}
 	return nil
@@ -247,7 +231,7 @@ var (
 
 // takes reports whether a value is of the option's kind.
 func (o *option) takes(v string) bool {
-	switch o.kind {
+	switch o.Type {
 	case "int":
 		return wholeNumber.MatchString(v)
 	case "float":
@@ -260,6 +244,46 @@ func (o *option) takes(v string) bool {
 		fallthrough
 	case "human_readable_int":
 		return wholeNumber.MatchString(v) || withUnit.MatchString(v)
+	case "json":
+		return json.Valid([]byte(v))
 	}
 	return true
 }
+
+// notTaken says so in vLLM's words.
+func (o *option) notTaken(v string) string {
+	switch {
+	case strings.HasPrefix(o.Type, "human") && decimalOfBinary.MatchString(v):
+		v = strings.TrimSpace(v)
+		unit := v[len(v)-1:]
+		return fmt.Sprintf("Decimals are not allowed with binary suffixes like %s. Did you mean to use %s%s instead?", unit,
+			v[:len(v)-1], strings.ToLower(unit))
+	case o.Optional && (o.Type == "int" || o.Type == "float"):
+		return fmt.Sprintf("Value %s cannot be converted to <class '%s'>.", v, o.Type)
+	case o.Optional && strings.HasPrefix(o.Type, "human"):
+		return fmt.Sprintf("Value %s cannot be converted to <function %s>.", v, o.Type)
+	}
+	return fmt.Sprintf("invalid %s value: '%s'", o.Type, v)
+}
+
+var decimalOfBinary = regexp.MustCompile(`^\s*\d+\.\d+[KMGT]\s*$`)
+
+// limit says which limit of the option a number is beyond, "" for none and for what is no number.
+func (o *option) limit(v string) string {
+	n, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(v), "_", ""), 64)
+	switch {
+	case err != nil:
+		return ""
+	case o.Min != nil && !(n >= *o.Min):
+		return "greater than or equal to " + plain(*o.Min)
+	case o.Above != nil && !(n > *o.Above):
+		return "greater than " + plain(*o.Above)
+	case o.Max != nil && !(n <= *o.Max):
+		return "less than or equal to " + plain(*o.Max)
+	case o.Below != nil && !(n < *o.Below):
+		return "less than " + plain(*o.Below)
+	}
+	return ""
+}
+
+func plain(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

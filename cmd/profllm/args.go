@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/summary"
+	"github.com/profllm/profllm/pkg/terminal"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
+)
+
+type argsCmd struct {
+	List  argsListCmd  `cmd:"" help:"List the options of a release."`
+	Show  argsShowCmd  `cmd:"" help:"Show an option in all releases: kind, choices, limits, default."`
+	Check argsCheckCmd `cmd:"" passthrough:"" help:"Check a command line of vllm serve as a release's own parser does; exit with 2 if it refuses it."`
+	Diff  argsDiffCmd  `cmd:"" help:"List the options that differ between two releases."`
+}
+
+type argsListCmd struct {
+	Release string `placeholder:"VERSION" help:"Release of vLLM, such as 0.11; default: the newest that profllm knows."`
+	Match   string `placeholder:"TEXT" help:"Only options whose name or summary has this text."`
+	outputFlag
+}
+
+// Run lists what one release has.
+func (c argsListCmd) Run(ctx context.Context, a *app) error {
+	release, err := arguments.One(cmp.Or(c.Release, arguments.Newest().Version))
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	d := document.Options{Head: document.NewHead("args-list"), Release: release.Version}
+	t := terminal.Table{Columns: []terminal.Column{{Name: "option"}, {Name: "kind"}, {Name: "default"}, {Name: "accepts"}, {Name: "summary"}}}
+	for _, o := range arguments.Options() {
+		f, ok := o.FormAt(release.Version)
+		if !ok || !strings.Contains(strings.ToLower(o.Name+" "+o.Summary), strings.ToLower(c.Match)) {
+			continue
+		}
+		d.Options = append(d.Options, o)
+		t.Row(summary.Cells(o.Name, f.Kind(), f.Preset(), f.Accepts(), o.Summary)...)
+	}
+	if a.json() {
+		a.answers(&d)
+		return nil
+	}
+	return a.printTable(&t)
+}
+
+type argsShowCmd struct {
+	Name string `arg:"" help:"Option, such as --max-num-seqs, max_num_seqs or -tp."`
+	outputFlag
+}
+
+// Run shows one option of all releases.
+func (c argsShowCmd) Run(ctx context.Context, a *app) error {
+	o, err := arguments.Lookup(c.Name)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if a.json() {
+		a.answers(&document.Options{Head: document.NewHead("args-show"), Options: []arguments.Option{o}})
+		return nil
+	}
+	t := terminal.Table{Columns: []terminal.Column{{Name: "releases"}, {Name: "kind"}, {Name: "default"}, {Name: "accepts"}}}
+	for _, f := range o.Forms {
+		until := "…"
+		if f.Until != "" {
+			until = "before " + f.Until
+		}
+		t.Row(summary.Cells(f.Since+" "+until, f.Kind(), f.Preset(), f.Accepts())...)
+	}
+	lines := []string{strings.TrimSpace(o.Name + "  " + o.Summary)}
+	if names := o.Forms[len(o.Forms)-1].Names; names != nil {
+		lines = append(lines, "spellings: "+strings.Join(names, ", "))
+	}
+	if o.Removed() != "" {
+		lines = append(lines, "removed in vLLM "+o.Removed()+strings.TrimSuffix("; use "+o.Successor, "; use "))
+	}
+	return a.printBlocks(summary.Block{Table: t, Lines: lines})
+}
+
+type argsCheckCmd struct {
+	Args []string `arg:"" optional:"" help:"[--release VERSION] [--] what stands behind vllm serve."`
+}
+
+// Run checks a command line.
+func (c argsCheckCmd) Run(ctx context.Context, a *app) error {
+	args, version := c.Args, ""
+	if len(args) > 1 && args[0] == "--release" {
+		version, args = args[1], args[2:]
+	}
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	release, err := arguments.One(cmp.Or(version, arguments.Newest().Version))
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if _, err := release.Parse(args); err != nil {
+		return fail(exitUsage, fmt.Errorf("vLLM %s: %w", release.Version, err))
+	}
+	return a.printLine("ok: vLLM " + release.Version + " takes it")
+}
+
+type argsDiffCmd struct {
+	From string `arg:"" help:"Release of vLLM, such as 0.10.2."`
+	To   string `arg:"" help:"Another release."`
+	outputFlag
+}
+
+// Run lists what differs between two releases.
+func (c argsDiffCmd) Run(ctx context.Context, a *app) error {
+	changes, err := arguments.Changes(c.From, c.To)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if a.json() {
+		a.answers(&document.OptionChanges{Head: document.NewHead("args-diff"), Changes: changes})
+		return nil
+	}
+	t := terminal.Table{Columns: []terminal.Column{{Name: "option"}, {Name: ""}, {Name: "difference"}}}
+	for _, change := range changes {
+		t.Row(summary.Cells(change.Option, change.Kind, strings.Join(change.What, "; "))...)
+	}
+	return a.printTable(&t)
+}

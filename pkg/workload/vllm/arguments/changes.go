@@ -1,0 +1,145 @@
+package arguments
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Change is how an option differs between two releases.
+type Change struct {
+	Option string   `json:"option"`
+	Kind   string   `json:"kind"`           // added, removed or changed
+	What   []string `json:"what,omitempty"` // of a changed one: each difference in words; of a removed one: its successor
+}
+
+// Changes lists the differences from one release to another, in the order of the parser. Versions
+// that mean several releases stand for the newest of these.
+func Changes(from, to string) ([]Change, error) {
+	a, err := One(from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := One(to)
+	if err != nil {
+		return nil, err
+	}
+	var list []Change
+	for _, o := range Options() {
+		before, had := o.FormAt(a.Version)
+		after, has := o.FormAt(b.Version)
+		switch {
+		case had && !has:
+			c := Change{Option: o.Name, Kind: "removed"}
+			if o.Successor != "" {
+				c.What = []string{"use " + o.Successor}
+			}
+			list = append(list, c)
+		case has && !had:
+			list = append(list, Change{Option: o.Name, Kind: "added"})
+		case has:
+			if what := differences(before, after); what != nil {
+				list = append(list, Change{o.Name, "changed", what})
+			}
+		}
+	}
+	return list, nil
+}
+
+// One is the newest release that a version means.
+func One(version string) (*Release, error) {
+	list, newer := At(version)
+	if len(list) == 0 || newer {
+		return nil, fmt.Errorf("the catalogue has no vLLM %s, only %s to %s", version, Oldest().Version, Newest().Version)
+	}
+	return list[len(list)-1], nil
+}
+
+// FormAt is what the option is in a release.
+func (o Option) FormAt(version string) (Form, bool) {
+	for _, f := range o.Forms {
+		if compare(f.Since, version) <= 0 && (f.Until == "" || compare(f.Until, version) > 0) {
+			return f, true
+		}
+	}
+	return Form{}, false
+}
+
+func differences(a, b Form) (what []string) {
+	differ := func(name, x, y string) {
+		if x != y {
+			what = append(what, fmt.Sprintf("%s %s → %s", name, x, y))
+		}
+	}
+	differ("type", a.Kind(), b.Kind())
+	differ("values", a.count(), b.count())
+	differ("default", a.Preset(), b.Preset())
+	differ("range", a.Range(), b.Range())
+	for _, choice := range b.Choices {
+		if a.Choices != nil && !slices.Contains(a.Choices, choice) {
+			what = append(what, "choice "+choice+" added")
+		}
+	}
+	for _, choice := range a.Choices {
+		if b.Choices != nil && !slices.Contains(b.Choices, choice) {
+			what = append(what, "choice "+choice+" removed")
+		}
+	}
+	return what
+}
+
+// Kind is the type in words.
+func (f Form) Kind() string {
+	switch {
+	case f.Type == "" && f.Choices != nil:
+		return "choice"
+	case f.Type == "":
+		return "string"
+	}
+	return f.Type
+}
+
+func (f Form) count() string {
+	if f.Values == "" {
+		return "1"
+	}
+	return f.Values
+}
+
+// Preset is the default as on a command line, "–" where it is computed at start-up.
+func (f Form) Preset() string {
+	switch d := f.Default.(type) {
+	case nil:
+		return "–"
+	case string:
+		return d
+	}
+	text, err := json.Marshal(f.Default)
+	if err != nil {
+		return "–"
+	}
+	return string(text)
+}
+
+// Range is the interval of accepted numbers, "" where there is no limit.
+func (f Form) Range() string {
+	var parts []string
+	for _, limit := range []struct {
+		sign  string
+		bound *float64
+	}{{"≥ ", f.Min}, {"> ", f.Above}, {"≤ ", f.Max}, {"< ", f.Below}} {
+		if limit.bound != nil {
+			parts = append(parts, limit.sign+plain(*limit.bound))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Accepts lists the choices or the range, "" where any value of the kind is taken.
+func (f Form) Accepts() string {
+	if f.Choices != nil {
+		return strings.Join(f.Choices, " ")
+	}
+	return f.Range()
+}

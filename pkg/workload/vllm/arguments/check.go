@@ -1,0 +1,141 @@
+package arguments
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// A Refusal is why no release that a version can mean takes an option.
+type Refusal struct {
+	Release string // the newest of these releases
+	Words   string // the words of its parser
+	Unknown bool   // it is an option of no release of the catalogue
+	Hint    string // what to do instead, "" if that is not known
+}
+
+// Check says why `vllm serve` of a version would refuse one option, written as words of its
+// command line: nil if a release that the version can mean takes it (see At). Without a version,
+// the newest release that has the option decides. Unknown options of releases newer than the
+// catalogue are taken.
+func Check(version string, words ...string) *Refusal {
+	list, newer := At(version)
+	if version == "" {
+		list = []*Release{newestWith(words[0])}
+	}
+	var refusal *Refusal
+	for _, r := range slices.Backward(list) {
+		err := r.refuses(words)
+		if err == nil {
+			return nil
+		}
+		if refusal == nil || refusal.Unknown && r.has(words[0]) {
+			refusal = &Refusal{Release: r.Version, Words: message(err), Unknown: !r.has(words[0])}
+		}
+	}
+	if refusal == nil {
+		return nil
+	}
+	refusal.Hint = hint(refusal, list, words)
+	_, known := Find(nameOf(words[0]))
+	_, negated := Find(strings.Replace(nameOf(words[0]), "--no-", "--", 1))
+	refusal.Unknown = refusal.Unknown && !known && !negated
+	if refusal.Unknown && newer {
+		return nil
+	}
+	if taker := newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
+		refusal.Hint = fmt.Sprintf("vLLM %s takes it: set cmd_args.engine_version if your release does", taker.Version)
+	}
+	return refusal
+}
+
+func (r *Release) refuses(words []string) error {
+	_, err := r.Parse(append([]string{"model"}, words...))
+	return err
+}
+
+// newestWith is the newest release that knows an option's name, or the newest of all.
+func newestWith(word string) *Release {
+	for _, r := range slices.Backward(releases()) {
+		if r.load().has(word) {
+			return r
+		}
+	}
+	return Newest()
+}
+
+func newestThatTakes(words []string) *Release {
+	for _, r := range slices.Backward(releases()) {
+		if r.load().refuses(words) == nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// message is what the parser says, without the end of a long list.
+func message(err error) string {
+	const most = 240
+	_, text, _ := strings.Cut(err.Error(), "error: ")
+	if len(text) <= most {
+		return text
+	}
+	if i := strings.LastIndex(text[:most], ", "); i > 0 {
+		return text[:i] + ", …"
+	}
+	return text
+}
+
+func nameOf(word string) string {
+	name, _, _ := strings.Cut(word, "=")
+	name, _, _ = strings.Cut(name, ".")
+	return name
+}
+
+func (r *Release) has(word string) bool {
+	o, _, _, err := r.look(word)
+	return o != nil || err != nil
+}
+
+// hint finds what was meant: the successor of an option that the releases lack, when they got it,
+// or the choice that is nearly the one given.
+func hint(f *Refusal, list []*Release, words []string) string {
+	name := nameOf(words[0])
+	o, known := Find(name)
+	if positive, no := strings.CutPrefix(name, "--no-"); !known && no {
+		if o, known := Find(positive); known {
+			return fmt.Sprintf("%s has no negation: remove it", o.Name)
+		}
+	}
+	switch {
+	case f.Unknown && known && o.Removed() != "" && compare(o.Removed(), list[0].Version) <= 0:
+		if o.Successor != "" {
+			return fmt.Sprintf("vLLM %s removed it: use %s", o.Removed(), o.Successor)
+		}
+		return fmt.Sprintf("vLLM %s removed it: remove it here as well", o.Removed())
+	case f.Unknown && known:
+		return fmt.Sprintf("vLLM has it since %s", o.Forms[0].Since)
+	case f.Unknown:
+		return ""
+	}
+	return nearChoice(list[len(list)-1], words)
+}
+
+func nearChoice(r *Release, words []string) string {
+	option, _, value, err := r.look(words[0])
+	if err != nil || option == nil {
+		return ""
+	}
+	values := words[1:]
+	if value != nil {
+		values = []string{*value}
+	}
+	for _, v := range values {
+		if near := source.Nearest(v, option.Choices); near != "" && !slices.Contains(option.Choices, v) {
+			return "did you mean " + near + "?"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package arguments
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A Release is one release of vLLM: the options that it has.
+type Release struct {
+	Version string
+	options []option
+	names   map[string]int // every spelling → its place in options
+}
+
+// An option is one of a release, as its parser knows it.
+type option struct {
+	Form
+	names []string // each with its dashes; the first is the full one
+}
+
+var releases = sync.OnceValue(func() []*Release {
+	d := stored()
+	list := make([]*Release, len(d.Releases))
+	for i, version := range d.Releases {
+		list[i] = &Release{Version: version}
+	}
+	return list
+})
+
+// load fills the release in. Most commands need one release or none.
+func (r *Release) load() *Release {
+	loading.Lock()
+	defer loading.Unlock()
+	if r.names != nil {
+		return r
+	}
+	r.names = map[string]int{}
+	for _, o := range stored().Options {
+		for _, f := range o.Forms {
+			if compare(f.Since, r.Version) > 0 || f.Until != "" && compare(f.Until, r.Version) <= 0 {
+				continue
+			}
+			for _, name := range f.spellings(o.Name) {
+				r.names[name] = len(r.options)
+			}
+			r.options = append(r.options, option{f, f.spellings(o.Name)})
+		}
+	}
+	return r
+}
+
+var loading sync.Mutex
+
+// Newest is the newest release of the catalogue.
+func Newest() *Release {
+	list := releases()
+	return list[len(list)-1].load()
+}
+
+// Oldest is the oldest release of the catalogue.
+func Oldest() *Release { return releases()[0].load() }
+
+// Exactly returns the release of an exact version, nil if the catalogue lacks it.
+func Exactly(version string) *Release {
+	for _, r := range releases() {
+		if r.Version == version {
+			return r.load()
+		}
+	}
+	return nil
+}
+
+// At returns the releases that a version can mean: that of the same number; all that begin with
+// it ("0.11"); or the neighbours of one that the catalogue lacks, which has been between them. A
+// newer one than all gives the newest, with newer. Nothing is returned for an older one than
+// all, and for what is no version.
+func At(version string) (list []*Release, newer bool) {
+	number := versionNumber.FindString(version)
+	if number == "" {
+		return nil, false
+	}
+	all := releases()
+	for _, r := range all {
+		if r.Version == number || strings.HasPrefix(r.Version, number+".") {
+			list = append(list, r.load())
+		}
+	}
+	if list != nil {
+		return list, false
+	}
+	after := slices.IndexFunc(all, func(r *Release) bool { return compare(r.Version, number) > 0 })
+	switch after {
+	case -1:
+		return []*Release{Newest()}, true
+	case 0:
+		return nil, false
+	}
+	return []*Release{all[after-1].load(), all[after].load()}, false
+}
+
+// All are the releases of the catalogue, the oldest first.
+func All() []*Release {
+	for _, r := range releases() {
+		r.load()
+	}
+	return releases()
+}
+
+var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
+
+// compare orders versions by their numbers.
+func compare(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i])
+		y, _ := strconv.Atoi(bs[i])
+		if c := cmp.Compare(x, y); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(as), len(bs))
+}
