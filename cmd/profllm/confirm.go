@@ -78,6 +78,7 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	root := p.Root
 	if c.Rehearse {
 		err = q.rehearse(ctx, p, max(given(c.Speed), 1))
+		root = p.Root // the name may have been taken since it was planned
 	} else {
 		root, err = c.submit(ctx, q, p)
 	}

@@ -51,9 +51,10 @@ func (c rehearseCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	doc := document.NewJobs("rehearse")
-	doc.Root = p.Root
 	a.answers(doc)
-	return a.rehearse(ctx, p, given(c.Speed))
+	err = a.rehearse(ctx, p, given(c.Speed))
+	doc.Root = p.Root // the name may have been taken since it was planned
+	return err
 }
 
 // given is the number of a flag; 0 if it was not given.

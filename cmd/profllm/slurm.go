@@ -167,7 +167,8 @@ func (c submitCmd) begin(ctx context.Context, a *app, doc *document.Jobs) (root 
 func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) error,
 	what string) (root string, err error) {
 	if anew {
-		return p.Root, a.client().BeginAnew(p, allow)
+		err := a.client().BeginAnew(p, allow)
+		return p.Root, err // BeginAnew may have chosen another name
 	}
 	root, resumed, err := a.client().Begin(p, allow)
 	if err == nil && resumed {

@@ -40,6 +40,9 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	}
 	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string][]byte{},
 		Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: of.Metrics}}
+	if f.Time.IsZero() {
+		p.again = func() (*Planned, error) { return c.silent().PlanPairs(ctx, of, f) }
+	}
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
 	var err error
