@@ -63,6 +63,8 @@ type Planned struct {
 	Confirm     *run.Confirmation
 	Speed       int // of the rehearsal that a lock is of; 0: nothing is said
 
+	staging string // the command that stages its images
+
 	again func() (*Planned, error) // plans it under the next free name; nil if the user gave the name's time
 }
 
@@ -104,7 +106,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	p := &Planned{
 		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
 		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
-		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
+		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
 	}
 	if f.Time.IsZero() {
 		p.again = func() (*Planned, error) { return c.silent().Plan(ctx, file, f) }
@@ -151,7 +153,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		}
 	}
 	if !f.Simulate {
-		c.noteFetched(absent, file) // last: a plan that is refused fetches nothing
+		c.noteFetched(absent, p.staging) // last: a plan that is refused fetches nothing
 	}
 	return p, nil
 }
