@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,11 @@ type State struct {
 	Since    time.Time `json:"since,omitzero"` // when state and note were first seen together
 	Up       string    `json:"up,omitempty"`   // Uptime at the time At, of a state that may not last
 	Name     string    `json:"-"`              // of the job, as the scheduler has it
+}
+
+// JudgedInvalid reports whether nothing of the job failed, but a result is invalid.
+func (s State) JudgedInvalid() bool {
+	return s.State == Failed && s.ExitCode == strconv.Itoa(JudgedInvalid)+":0"
 }
 
 // Final reports whether the job can no longer change.
