@@ -194,7 +194,7 @@ func (e *Evidence) verdict() string {
 		return cancelled
 	case r.Status == result.Ended:
 		return result.Ended.String()
-	case r.Status == result.Failed:
+	case r.JobFailed(): // however many requests were done by then
 		return failed
 	case r.Validity != nil:
 		return string(r.Validity.Verdict)
