@@ -27,7 +27,7 @@ func (h *hookCommand) UnmarshalText(text []byte) (err error) {
 // notifyFlags name a command of the user's that is told what happened.
 type notifyFlags struct {
 	Notify      hookCommand   `placeholder:"COMMAND" help:"Command to run on each event; it reads the event as JSON from standard input. The command is split into words as in a shell, but runs without one."`
-	NotifyLimit time.Duration `default:"30s" help:"Time limit of the notify command."`
+	NotifyLimit time.Duration `type:"limit" default:"30s" help:"Time limit of the notify command."`
 }
 
 // tell runs the hook, if there is one. A hook that fails says so itself, and
