@@ -117,6 +117,11 @@ func TestOtherEnds(t *testing.T) {
 					{Word: "cache-warm", Outcome: result.Fail, Severity: result.Invalid, Detail: "hit rate 0.9, planned 0", Why: "a warm cache makes prefill look free"}}}
 		}, "invalid", []string{"cache-warm: hit rate 0.9, planned 0", "do not use the numbers: a warm cache"},
 			[]string{"wrote x", "cause"}},
+		"a role that died after some requests were done": {func(e *story.Evidence) {
+			e.Result.Status = result.Partial
+			e.Result.Validity.Checks = []result.Check{
+				{Word: "role-died", Outcome: result.Fail, Severity: result.Invalid, Detail: "decode died"}}
+		}, "failed", []string{"disagg/0: failed\n", "decode died at 70.0 s"}, nil},
 		"a failure that nobody knows": {func(e *story.Evidence) {
 			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Role: "decode",
 				File: "logs/decode-0.log", LineNumber: 3,
