@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -98,7 +99,15 @@ func (c argsCheckCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if _, err := release.Parse(args); err != nil {
+	parsed, err := release.Parse(args)
+	for _, conflict := range arguments.Conflicts(parsed) {
+		if conflict.Warning {
+			a.logf("warning: %s", conflict.Text)
+		} else {
+			err = errors.Join(err, errors.New(conflict.Text))
+		}
+	}
+	if err != nil {
 		return fail(exitUsage, fmt.Errorf("vLLM %s: %w", release.Version, err))
 	}
 	return a.printLine("ok: vLLM " + release.Version + " takes it")

@@ -292,6 +292,11 @@ func TestOptionsOfARelease(t *testing.T) {
 		{"engine_version = '0.99'\n", "an_option_of_a_fork = 1", ""},
 		{"", "headless = false", "--headless has no negation: remove it"},
 		{"", "n = 1", "ambiguous option: --n could match"},
+		{"", "max_num_seqs = 16\nmax-num-batched-tokens = 8", "t.toml:3:1: decode.max-num-batched-tokens: vLLM does not start with these options: " +
+			"max_num_batched_tokens 8 is below max_num_seqs 16"},
+		{"", "'eplb_config.num_redundant_experts' = 2", "num_redundant_experts is 2, but enable_eplb is off"},
+		{"", "eplb_config = { num_redundant_experts = 2 }\nenable_eplb = true\nenable_expert_parallel = true\ntensor_parallel_size = 2", ""},
+		{"", "enable_expert_parallel = true\npipeline_parallel_size = 2", ""},
 	} {
 		err := read(c.args, c.role)
 		if c.want == "" {

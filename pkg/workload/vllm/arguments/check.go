@@ -17,43 +17,47 @@ type Refusal struct {
 }
 
 // Check says why `vllm serve` of a version would refuse one option, written as words of its
-// command line: nil if a release that the version can mean takes it (see At). Without a version,
-// the newest release that has the option decides. Unknown options of releases newer than the
-// catalogue are taken.
-func Check(version string, words ...string) *Refusal {
+// command line: nil if a release that the version can mean takes it (see At), with the words as
+// Parse returns them. Without a version, the newest release that has the option decides. Unknown
+// options of releases newer than the catalogue are taken.
+func Check(version string, words ...string) ([]string, *Refusal) {
 	list, newer := At(version)
 	if version == "" {
 		list = []*Release{newestWith(words[0])}
 	}
 	var refusal *Refusal
 	for _, r := range slices.Backward(list) {
-		err := r.refuses(words)
+		args, err := r.option(words)
 		if err == nil {
-			return nil
+			return args, nil
 		}
 		if refusal == nil || refusal.Unknown && r.has(words[0]) {
 			refusal = &Refusal{Release: r.Version, Words: message(err), Unknown: !r.has(words[0])}
 		}
 	}
 	if refusal == nil {
-		return nil
+		return words, nil
 	}
 	refusal.Hint = hint(refusal, list, words)
 	_, known := Find(nameOf(words[0]))
 	_, negated := Find(strings.Replace(nameOf(words[0]), "--no-", "--", 1))
 	refusal.Unknown = refusal.Unknown && !known && !negated
 	if refusal.Unknown && newer {
-		return nil
+		return words, nil
 	}
 	if taker := newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
 		refusal.Hint = fmt.Sprintf("vLLM %s takes it: set cmd_args.engine_version if your release does", taker.Version)
 	}
-	return refusal
+	return nil, refusal
 }
 
-func (r *Release) refuses(words []string) error {
-	_, err := r.Parse(append([]string{"model"}, words...))
-	return err
+// option parses the words of one option.
+func (r *Release) option(words []string) ([]string, error) {
+	args, err := r.Parse(append([]string{"model"}, words...))
+	if err != nil {
+		return nil, err
+	}
+	return args[1:], nil
 }
 
 // newestWith is the newest release that knows an option's name, or the newest of all.
@@ -68,7 +72,7 @@ func newestWith(word string) *Release {
 
 func newestThatTakes(words []string) *Release {
 	for _, r := range slices.Backward(releases()) {
-		if r.load().refuses(words) == nil {
+		if _, err := r.load().option(words); err == nil {
 			return r
 		}
 	}

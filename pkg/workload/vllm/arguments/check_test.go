@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 	} {
 		words := strings.Fields(line)
 		version := strings.TrimPrefix(words[0], "-")
-		r := Check(version, words[1:]...)
+		_, r := Check(version, words[1:]...)
 		if want == "" {
 			require.Nil(t, r, line)
 			continue

@@ -64,16 +64,6 @@ func Newest() *Release {
 // Oldest is the oldest release of the catalogue.
 func Oldest() *Release { return releases()[0].load() }
 
-// Exactly returns the release of an exact version, nil if the catalogue lacks it.
-func Exactly(version string) *Release {
-	for _, r := range releases() {
-		if r.Version == version {
-			return r.load()
-		}
-	}
-	return nil
-}
-
 // At returns the releases that a version can mean: that of the same number; all that begin with
 // it ("0.11"); or the neighbours of one that the catalogue lacks, which has been between them. A
 // newer one than all gives the newest, with newer. Nothing is returned for an older one than
@@ -100,14 +90,6 @@ func At(version string) (list []*Release, newer bool) {
 		return nil, false
 	}
 	return []*Release{all[after-1].load(), all[after].load()}, false
-}
-
-// All are the releases of the catalogue, the oldest first.
-func All() []*Release {
-	for _, r := range releases() {
-		r.load()
-	}
-	return releases()
 }
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
