@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
@@ -16,7 +16,7 @@ import (
 type argsCmd struct {
 	List  argsListCmd  `cmd:"" help:"List the options of a release."`
 	Show  argsShowCmd  `cmd:"" help:"Show an option in all releases: kind, choices, limits, default."`
-	Check argsCheckCmd `cmd:"" passthrough:"" help:"Check a command line of vllm serve as a release's own parser does; exit with 2 if it refuses it."`
+	Check argsCheckCmd `cmd:"" help:"Check a command line of vllm serve as a release's own parser does; exit with 2 if it refuses it."`
 	Diff  argsDiffCmd  `cmd:"" help:"List the options that differ between two releases."`
 }
 
@@ -46,7 +46,7 @@ func (c argsListCmd) Run(ctx context.Context, a *app) error {
 		a.answers(&d)
 		return nil
 	}
-	return a.printTable(&t)
+	return a.printBlocks(summary.Block{Table: t, Lines: []string{fmt.Sprintf("%s of vLLM %s", quantity.Count(len(d.Options), "option"), release.Version)}})
 }
 
 type argsShowCmd struct {
@@ -77,38 +77,28 @@ func (c argsShowCmd) Run(ctx context.Context, a *app) error {
 		lines = append(lines, "spellings: "+strings.Join(names, ", "))
 	}
 	if o.Removed() != "" {
-		lines = append(lines, "removed in vLLM "+o.Removed()+strings.TrimSuffix("; use "+o.Successor, "; use "))
+		lines = append(lines, o.Removal())
 	}
 	return a.printBlocks(summary.Block{Table: t, Lines: lines})
 }
 
 type argsCheckCmd struct {
-	Args []string `arg:"" optional:"" help:"[--release VERSION] [--] what stands behind vllm serve."`
+	Release string   `placeholder:"VERSION" help:"Release of vLLM; default: the newest that profllm knows."`
+	Args    []string `arg:"" passthrough:"" help:"What stands behind vllm serve: the model, then options."`
 }
 
 // Run checks a command line.
 func (c argsCheckCmd) Run(ctx context.Context, a *app) error {
-	args, version := c.Args, ""
-	if len(args) > 1 && args[0] == "--release" {
-		version, args = args[1], args[2:]
-	}
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	release, err := arguments.One(cmp.Or(version, arguments.Newest().Version))
+	release, err := arguments.One(cmp.Or(c.Release, arguments.Newest().Version))
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	parsed, err := release.Parse(args)
-	for _, conflict := range arguments.Conflicts(parsed) {
-		if conflict.Warning {
-			a.logf("warning: %s", conflict.Text)
-		} else {
-			err = errors.Join(err, errors.New(conflict.Text))
-		}
+	warnings, err := release.Check(c.Args)
+	for _, w := range warnings {
+		a.logf("warning: %s", w)
 	}
 	if err != nil {
-		return fail(exitUsage, fmt.Errorf("vLLM %s: %w", release.Version, err))
+		return fail(exitUsage, err)
 	}
 	return a.printLine("ok: vLLM " + release.Version + " takes it")
 }

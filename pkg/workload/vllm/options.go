@@ -24,7 +24,7 @@ func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 		for _, word := range serving.Option(key, v, serving.Negatable) {
 			words = append(words, word.String())
 		}
-		args, refusal := arguments.Check(w.release(), words...)
+		args, refusal := arguments.Check(w.release(), words[0], words[1:]...)
 		if refusal == nil {
 			taken = append(taken, args...)
 			continue
@@ -70,16 +70,20 @@ func setHere(r *serving.Role, options []string) string {
 }
 
 // release is what the test says of vLLM's version: by engine_version, or by the tag of an official
-// image; "" if it does not.
+// image; "" if it does not. A nightly build is newer than every release.
 func (w *Workload) release() string {
 	if w.EngineVersion != "" {
 		return w.EngineVersion
 	}
-	if tag := officialImage.FindStringSubmatch(w.DockerImageURL); tag != nil {
-		return tag[1]
+	tag := officialImage.FindStringSubmatch(w.DockerImageURL)
+	switch {
+	case tag == nil:
+		return ""
+	case tag[2] != "":
+		return arguments.Nightly
 	}
-	return ""
+	return tag[1]
 }
 
 // officialImage is an image of the vLLM project, whose tag is a version.
-var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+]v?(\d+\.\d+\.\d+)`)
+var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+](?:v?(\d+\.\d+\.\d+)|(nightly))`)

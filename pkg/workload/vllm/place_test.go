@@ -289,6 +289,7 @@ func TestOptionsOfARelease(t *testing.T) {
 		{"docker_image_url = 'nvcr.io#nvidia/vllm:25.09-py3'\n", "swap_space = 4", ""},
 		{"engine_version = '0.10.2'\ndocker_image_url = 'vllm/vllm-openai:v0.32.0'\n", "swap_space = 4", ""},
 		{"engine_version = '0.10'\n", "structured_outputs_config = { backend = 'auto' }", "vLLM has it since 0.11.0"},
+		{"docker_image_url = 'vllm/vllm-openai:nightly'\n", "an_option_of_a_fork = 1", ""},
 		{"engine_version = '0.99'\n", "an_option_of_a_fork = 1", ""},
 		{"", "headless = false", "--headless has no negation: remove it"},
 		{"", "n = 1", "ambiguous option: --n could match"},

@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,13 +48,18 @@ func Changes(from, to string) ([]Change, error) {
 	return list, nil
 }
 
-// One is the newest release that a version means.
+// One is the release of a version, or the newest that begins with it: "0.11" is 0.11.2.
 func One(version string) (*Release, error) {
 	list, newer := At(version)
 	if len(list) == 0 || newer {
-		return nil, fmt.Errorf("the catalogue has no vLLM %s, only %s to %s", version, Oldest().Version, Newest().Version)
+		return nil, fmt.Errorf("the catalogue has no vLLM %s: it has %s to %s", version, Oldest().Version, Newest().Version)
 	}
-	return list[len(list)-1], nil
+	newest := list[len(list)-1]
+	if !newest.is(version) {
+		return nil, fmt.Errorf("the catalogue has no vLLM %s: the releases beside it are %s and %s", version,
+			list[0].Version, newest.Version)
+	}
+	return newest, nil
 }
 
 // FormAt is what the option is in a release.
@@ -69,13 +75,19 @@ func (o Option) FormAt(version string) (Form, bool) {
 func differences(a, b Form) (what []string) {
 	differ := func(name, x, y string) {
 		if x != y {
-			what = append(what, fmt.Sprintf("%s %s → %s", name, x, y))
+			what = append(what, fmt.Sprintf("%s: %s → %s", name, cmp.Or(x, "–"), cmp.Or(y, "–")))
 		}
 	}
+	differ("spellings", strings.Join(a.Names, " "), strings.Join(b.Names, " "))
 	differ("type", a.Kind(), b.Kind())
 	differ("values", a.count(), b.count())
 	differ("default", a.Preset(), b.Preset())
 	differ("range", a.Range(), b.Range())
+	differ("takes None", yesNo(a.Optional), yesNo(b.Optional))
+	differ("capitals count", yesNo(!a.Fold), yesNo(!b.Fold))
+	if (a.Choices == nil) != (b.Choices == nil) {
+		differ("choices", strings.Join(a.Choices, " "), strings.Join(b.Choices, " "))
+	}
 	for _, choice := range b.Choices {
 		if a.Choices != nil && !slices.Contains(a.Choices, choice) {
 			what = append(what, "choice "+choice+" added")
@@ -87,6 +99,13 @@ func differences(a, b Form) (what []string) {
 		}
 	}
 	return what
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 // Kind is the type in words.

@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,9 @@ import (
 
 // A Refusal is why no release that a version can mean takes an option.
 type Refusal struct {
-	Release string // the newest of these releases
+	Release string // one of these releases: the newest, or the newest that has the option
 	Words   string // the words of its parser
-	Unknown bool   // it is an option of no release of the catalogue
+	Unknown bool   // no release of the catalogue has the option
 	Hint    string // what to do instead, "" if that is not known
 }
 
@@ -20,7 +21,8 @@ type Refusal struct {
 // command line: nil if a release that the version can mean takes it (see At), with the words as
 // Parse returns them. Without a version, the newest release that has the option decides. Unknown
 // options of releases newer than the catalogue are taken.
-func Check(version string, words ...string) ([]string, *Refusal) {
+func Check(version, name string, values ...string) ([]string, *Refusal) {
+	words := append([]string{name}, values...)
 	list, newer := At(version)
 	if version == "" {
 		list = []*Release{newestWith(words[0])}
@@ -115,16 +117,30 @@ func hint(f *Refusal, list []*Release, words []string) string {
 	}
 	switch {
 	case f.Unknown && known && o.Removed() != "" && compare(o.Removed(), list[0].Version) <= 0:
-		if o.Successor != "" {
-			return fmt.Sprintf("vLLM %s removed it: use %s", o.Removed(), o.Successor)
-		}
-		return fmt.Sprintf("vLLM %s removed it: remove it here as well", o.Removed())
+		return o.Removal()
 	case f.Unknown && known:
 		return fmt.Sprintf("vLLM has it since %s", o.Forms[0].Since)
 	case f.Unknown:
 		return ""
 	}
 	return nearChoice(list[len(list)-1], words)
+}
+
+// Check says why the release's `vllm serve` would not start with a command line, as far as that
+// does not depend on the model and the GPUs, and what of it is probably not meant.
+func (r *Release) Check(args []string) (warnings []string, err error) {
+	parsed, err := r.Parse(args)
+	if err != nil {
+		return nil, fmt.Errorf("vLLM %s says: %w", r.Version, err)
+	}
+	for _, conflict := range Conflicts(parsed) {
+		if conflict.Warning {
+			warnings = append(warnings, conflict.Text)
+		} else {
+			err = errors.Join(err, errors.New("vLLM does not start with these options: "+conflict.Text))
+		}
+	}
+	return warnings, err
 }
 
 func nearChoice(r *Release, words []string) string {

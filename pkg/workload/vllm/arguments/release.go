@@ -64,18 +64,24 @@ func Newest() *Release {
 // Oldest is the oldest release of the catalogue.
 func Oldest() *Release { return releases()[0].load() }
 
+// Nightly is the version of a build that is newer than every release.
+const Nightly = "nightly"
+
 // At returns the releases that a version can mean: that of the same number; all that begin with
 // it ("0.11"); or the neighbours of one that the catalogue lacks, which has been between them. A
 // newer one than all gives the newest, with newer. Nothing is returned for an older one than
 // all, and for what is no version.
 func At(version string) (list []*Release, newer bool) {
 	number := versionNumber.FindString(version)
-	if number == "" {
+	switch {
+	case version == Nightly:
+		return []*Release{Newest()}, true
+	case number == "":
 		return nil, false
 	}
 	all := releases()
 	for _, r := range all {
-		if r.Version == number || strings.HasPrefix(r.Version, number+".") {
+		if r.is(number) {
 			list = append(list, r.load())
 		}
 	}
@@ -90,6 +96,22 @@ func At(version string) (list []*Release, newer bool) {
 		return nil, false
 	}
 	return []*Release{all[after-1].load(), all[after].load()}, false
+}
+
+// Nearest is the release of the catalogue that a version means or comes closest to, "" if there
+// is none.
+func Nearest(version string) string {
+	list, _ := At(version)
+	if len(list) == 0 {
+		return ""
+	}
+	return list[len(list)-1].Version
+}
+
+// is reports whether a version, or the beginning of one, is that of the release.
+func (r *Release) is(version string) bool {
+	number := versionNumber.FindString(version)
+	return r.Version == number || strings.HasPrefix(r.Version, number+".")
 }
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
