@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/document"
@@ -50,13 +52,16 @@ func (c argsListCmd) Run(ctx context.Context, a *app) error {
 }
 
 type argsShowCmd struct {
-	Name string `arg:"" help:"Option, such as --max-num-seqs, max_num_seqs or -tp."`
 	outputFlag
+	Name []string `arg:"" passthrough:"" help:"Option, such as max_num_seqs, max-num-seqs or tp."`
 }
 
 // Run shows one option of all releases.
 func (c argsShowCmd) Run(ctx context.Context, a *app) error {
-	o, err := arguments.Lookup(c.Name)
+	if len(c.Name) != 1 {
+		return fail(exitUsage, errors.New("name one option"))
+	}
+	o, err := arguments.Lookup(c.Name[0])
 	if err != nil {
 		return fail(exitUsage, err)
 	}
@@ -93,7 +98,11 @@ func (c argsCheckCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	warnings, err := release.Check(c.Args)
+	words := c.Args
+	if len(words) > 2 && slices.Equal(words[:2], []string{"vllm", "serve"}) {
+		words = words[2:]
+	}
+	warnings, err := release.Check(words)
 	for _, w := range warnings {
 		a.logf("warning: %s", w)
 	}

@@ -44,7 +44,7 @@ const (
 
 var engine = &serving.Engine{
 	Server: "vllm serve", HostIP: "VLLM_HOST_IP", Keys: source.Fields(role{}),
-	Known:   arguments.Names(),
+	Known:   arguments.Names,
 	Planned: map[string]string{"host": "set cmd_args.host", "port": "set cmd_args.port"},
 	// SGLang's (python/sglang/srt/server_args.py).
 	Foreign: map[string]string{

@@ -72,9 +72,9 @@ func Options() []Option { return stored().Options }
 // Find returns the option of a name: its long name with or without dashes, underscores as good as
 // dashes, or another spelling that some release knows.
 func Find(name string) (Option, bool) {
-	long := "--" + strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
+	plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
 	for _, o := range Options() {
-		if o.Name == long || o.spelled(name) || o.spelled(long) {
+		if o.Name == "--"+plain || o.spelled("--"+plain) || o.spelled("-"+plain) {
 			return o, true
 		}
 	}

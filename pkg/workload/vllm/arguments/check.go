@@ -117,6 +117,9 @@ func hint(f *Refusal, list []*Release, words []string) string {
 	}
 	switch {
 	case f.Unknown && known && o.Removed() != "" && compare(o.Removed(), list[0].Version) <= 0:
+		if !list[len(list)-1].has(strings.Fields(o.Successor + " -")[0]) {
+			o.Successor = ""
+		}
 		return o.Removal()
 	case f.Unknown && known:
 		return fmt.Sprintf("vLLM has it since %s", o.Forms[0].Since)

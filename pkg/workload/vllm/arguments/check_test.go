@@ -20,6 +20,8 @@ func TestCheck(t *testing.T) {
 		"- --max-num-seqs 0":                    "0.33.0: argument --max-num-seqs: input should be greater than or equal to 1, not 0 | vLLM 0.11.0 takes it: set cmd_args.engine_version if your release does",
 		"- --guided-decoding-backend auto":      "",
 		"0.10 --structured-outputs-config {}":   "0.10.2: unrecognized arguments: --structured-outputs-config {} | vLLM has it since 0.11.0",
+		"0.11.0 --max-seq-len-to-capture 8":     "0.11.0: unrecognized arguments: --max-seq-len-to-capture 8 | vLLM 0.11.0 removed it: remove it here as well",
+		"0.11.1 --max-seq-len-to-capture 8":     "0.11.1: unrecognized arguments: --max-seq-len-to-capture 8 | vLLM 0.11.0 removed it: use --max-cudagraph-capture-size",
 		"0.32.0 --swap-space 4":                 "0.32.0: unrecognized arguments: --swap-space 4 | vLLM 0.18.0 removed it: remove it here as well",
 		"0.32.0 --no-headless":                  "0.32.0: unrecognized arguments: --no-headless | --headless has no negation: remove it",
 		"0.32.0 --warp-drive 9":                 "0.32.0: unrecognized arguments: --warp-drive 9 | ",
@@ -65,7 +67,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	for _, name := range []string{"--tensor-parallel-size", "tensor_parallel_size", "-tp", "tensor-parallel-size"} {
+	for _, name := range []string{"--tensor-parallel-size", "tensor_parallel_size", "-tp", "tp", "tensor-parallel-size"} {
 		o, ok := Find(name)
 		require.True(t, ok, name)
 		require.Equal(t, "--tensor-parallel-size", o.Name)
