@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,10 +57,7 @@ type argsShowCmd struct {
 
 // Run shows one option of all releases.
 func (c argsShowCmd) Run(ctx context.Context, a *app) error {
-	if len(c.Name) != 1 {
-		return fail(exitUsage, errors.New("name one option"))
-	}
-	o, err := arguments.Lookup(c.Name[0])
+	o, err := arguments.Lookup(strings.Join(c.Name, "")) // kong takes -tp apart
 	if err != nil {
 		return fail(exitUsage, err)
 	}
