@@ -116,10 +116,15 @@ type argsDiffCmd struct {
 
 // Run lists what differs between two releases.
 func (c argsDiffCmd) Run(ctx context.Context, a *app) error {
-	changes, err := arguments.Changes(c.From, c.To)
+	from, err := arguments.One(c.From)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	to, err := arguments.One(c.To)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	changes := arguments.Changes(from, to)
 	if a.json() {
 		a.answers(&document.OptionChanges{Head: document.NewHead("args-diff"), Changes: changes})
 		return nil
@@ -128,5 +133,6 @@ func (c argsDiffCmd) Run(ctx context.Context, a *app) error {
 	for _, change := range changes {
 		t.Row(summary.Cells(change.Option, change.Kind, strings.Join(change.What, "; "))...)
 	}
-	return a.printTable(&t)
+	return a.printBlocks(summary.Block{Table: t, Lines: []string{fmt.Sprintf("%s from vLLM %s to %s",
+		quantity.Count(len(changes), "difference"), from.Version, to.Version)}})
 }

@@ -15,21 +15,11 @@ type Change struct {
 	What   []string `json:"what,omitempty"` // of a changed one: each difference in words; of a removed one: its successor
 }
 
-// Changes lists the differences from one release to another, in the order of the parser. Versions
-// that mean several releases stand for the newest of these.
-func Changes(from, to string) ([]Change, error) {
-	a, err := One(from)
-	if err != nil {
-		return nil, err
-	}
-	b, err := One(to)
-	if err != nil {
-		return nil, err
-	}
-	var list []Change
+// Changes lists the differences from one release to another, in the order of the parser.
+func Changes(from, to *Release) (list []Change) {
 	for _, o := range Options() {
-		before, had := o.FormAt(a.Version)
-		after, has := o.FormAt(b.Version)
+		before, had := o.FormAt(from.Version)
+		after, has := o.FormAt(to.Version)
 		switch {
 		case had && !has:
 			c := Change{Option: o.Name, Kind: "removed"}
@@ -45,7 +35,7 @@ func Changes(from, to string) ([]Change, error) {
 			}
 		}
 	}
-	return list, nil
+	return list
 }
 
 // One is the release of a version, or the newest that begins with it: "0.11" is 0.11.2.
