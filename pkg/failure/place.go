@@ -49,7 +49,7 @@ func hidden(clues []clue) []clue {
 // hiding are complaints about the answer of something behind, and vague those that say
 // less than any other of the same log.
 var (
-	hiding = []string{"proxy-5xx", "proxy-upstream", "client-server-error"}
+	hiding = []string{"proxy-5xx", "proxy-upstream", "backend-failed", "client-server-error"}
 	vague  = append([]string{deadline, ownMessage, "client-all-failed", "client-none-completed",
 		"client-server-never-ready", "guidellm-backend", "aiperf-not-ready", "aiperf-no-records"}, hiding...)
 )
