@@ -92,3 +92,10 @@ func (c clue) explains(d clue) bool {
 	}
 	return c.place() < d.place()
 }
+
+// ofRequests are what a proxy or a client says of single requests that failed.
+var ofRequests = []string{"backend-failed", "client-bad-answer", "client-disconnected", "client-server-error",
+	"client-timeout"}
+
+// OfRequests reports whether a cause says no more than that single requests failed.
+func OfRequests(cause string) bool { return slices.Contains(ofRequests, cause) }
