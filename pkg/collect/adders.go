@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/failure"
@@ -75,11 +76,11 @@ func (c *Collector) explain(e *evidence, d *draft) {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
 	if f := r.Failure; f != nil {
-		var again Again
+		var a Again
 		if e.plan != nil {
-			again = AgainOf(e.dir, e.plan.Dir)
+			a = AgainOf(e.dir, cmp.Or(e.shown, e.plan.Dir))
 		}
-		f.Next = NextStep(f.Next, again, jobOf(e))
+		f.Next = NextStep(f.Next, f.Command, a, jobOf(e))
 	}
 }
 

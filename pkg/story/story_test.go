@@ -127,6 +127,11 @@ func TestOtherEnds(t *testing.T) {
 					Detail: "33 of 160 requests failed"}}}
 		}, "invalid", []string{" in decode: logs/proxy-0.log:6", "line      status=500",
 			"request-errors: 33 of 160 requests failed"}, nil},
+		"a role that died after some requests were done": {func(e *story.Evidence) {
+			e.Result.Status = result.Partial
+			e.Result.Validity.Checks = []result.Check{
+				{Word: "role-died", Outcome: result.Fail, Severity: result.Invalid, Detail: "decode died"}}
+		}, "failed", []string{"disagg/0: failed\n", "decode died at 70.0 s"}, nil},
 		"a failure that nobody knows": {func(e *story.Evidence) {
 			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Role: "decode",
 				File: "logs/decode-0.log", LineNumber: 3,
