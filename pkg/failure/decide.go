@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -356,13 +357,23 @@ func compareTimes(a, b time.Time) int {
 }
 
 func (t *Table) failure(c clue, confidence result.Confidence, all []clue) *result.Failure {
-	return &result.Failure{
+	f := &result.Failure{
 		Cause: c.entry.ID, Line: c.Line, File: c.report.File, LineNumber: c.No,
 		Role: c.report.Role, Node: c.report.Node, Rank: c.Rank,
 		Next: c.next(), Command: c.entry.Command, Confidence: confidence, Others: others(c, all), Kind: c.Nature,
 		About: c.About,
 	}
+	if m := backend.FindStringSubmatch(c.Line); m != nil && c.entry.ID == backendFailed {
+		f.Role, f.Node, f.Rank, f.About = m[1], "", "", m[2]
+	}
+	return f
 }
+
+// backendFailed is the id of the line by which our proxy names the server that failed a
+// request, and backend the server in it: its role, and its address.
+const backendFailed = "backend-failed"
+
+var backend = regexp.MustCompile(`backend="(\w+) (http[^"]+)"`)
 
 // fromState names the cause that Slurm's state stands for, with the line that
 // shows it if there is one.

@@ -122,7 +122,7 @@ func (s *Story) why(e Evidence) {
 	}
 	s.add("followed", e.followed(f))
 	if !e.neverRan() { // else every check says that nothing is there
-		s.add("checks", e.checks(f == nil))
+		s.add("checks", e.checks(f == nil || e.wentWell()))
 	}
 }
 
@@ -401,7 +401,7 @@ func (e *Evidence) failedPhases() []run.Phase {
 }
 
 // checks lists what the judgement found, worst first; with the numbers where
-// nothing else is the cause.
+// nothing else is the cause, or every part did what it should.
 func (e *Evidence) checks(numbers bool) string {
 	if e.Result == nil || e.Result.Validity == nil {
 		return ""
