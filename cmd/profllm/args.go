@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
@@ -15,7 +17,7 @@ import (
 type argsCmd struct {
 	List  argsListCmd  `cmd:"" help:"List the options of a release."`
 	Show  argsShowCmd  `cmd:"" help:"Show an option in all releases: kind, choices, limits, default."`
-	Check argsCheckCmd `cmd:"" passthrough:"" help:"Check a command line of vllm serve as a release's own parser does; exit with 2 if it refuses it."`
+	Check argsCheckCmd `cmd:"" help:"Check a command line of vllm serve as a release's own parser does; exit with 2 if it refuses it."`
 	Diff  argsDiffCmd  `cmd:"" help:"List the options that differ between two releases."`
 }
 
@@ -45,17 +47,17 @@ func (c argsListCmd) Run(ctx context.Context, a *app) error {
 		a.answers(&d)
 		return nil
 	}
-	return a.printTable(&t)
+	return a.printBlocks(summary.Block{Table: t, Lines: []string{fmt.Sprintf("%s of vLLM %s", quantity.Count(len(d.Options), "option"), release.Version)}})
 }
 
 type argsShowCmd struct {
-	Name string `arg:"" help:"Option, such as --max-num-seqs, max_num_seqs or -tp."`
 	outputFlag
+	Name []string `arg:"" passthrough:"" help:"Option, such as max_num_seqs, max-num-seqs or tp."`
 }
 
 // Run shows one option of all releases.
 func (c argsShowCmd) Run(ctx context.Context, a *app) error {
-	o, err := arguments.Lookup(c.Name)
+	o, err := arguments.Lookup(strings.Join(c.Name, "")) // kong takes -tp apart
 	if err != nil {
 		return fail(exitUsage, err)
 	}
@@ -76,30 +78,32 @@ func (c argsShowCmd) Run(ctx context.Context, a *app) error {
 		lines = append(lines, "spellings: "+strings.Join(names, ", "))
 	}
 	if o.Removed() != "" {
-		lines = append(lines, "removed in vLLM "+o.Removed()+strings.TrimSuffix("; use "+o.Successor, "; use "))
+		lines = append(lines, o.Removal())
 	}
 	return a.printBlocks(summary.Block{Table: t, Lines: lines})
 }
 
 type argsCheckCmd struct {
-	Args []string `arg:"" optional:"" help:"[--release VERSION] [--] what stands behind vllm serve."`
+	Release string   `placeholder:"VERSION" help:"Release of vLLM; default: the newest that profllm knows."`
+	Args    []string `arg:"" passthrough:"" help:"What stands behind vllm serve: the model, then options."`
 }
 
 // Run checks a command line.
 func (c argsCheckCmd) Run(ctx context.Context, a *app) error {
-	args, version := c.Args, ""
-	if len(args) > 1 && args[0] == "--release" {
-		version, args = args[1], args[2:]
-	}
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	release, err := arguments.One(cmp.Or(version, arguments.Newest().Version))
+	release, err := arguments.One(cmp.Or(c.Release, arguments.Newest().Version))
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if _, err := release.Parse(args); err != nil {
-		return fail(exitUsage, fmt.Errorf("vLLM %s: %w", release.Version, err))
+	words := c.Args
+	if len(words) > 2 && slices.Equal(words[:2], []string{"vllm", "serve"}) {
+		words = words[2:]
+	}
+	warnings, err := release.Check(words)
+	for _, w := range warnings {
+		a.logf("warning: %s", w)
+	}
+	if err != nil {
+		return fail(exitUsage, err)
 	}
 	return a.printLine("ok: vLLM " + release.Version + " takes it")
 }
@@ -112,10 +116,15 @@ type argsDiffCmd struct {
 
 // Run lists what differs between two releases.
 func (c argsDiffCmd) Run(ctx context.Context, a *app) error {
-	changes, err := arguments.Changes(c.From, c.To)
+	from, err := arguments.One(c.From)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
+	to, err := arguments.One(c.To)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	changes := arguments.Changes(from, to)
 	if a.json() {
 		a.answers(&document.OptionChanges{Head: document.NewHead("args-diff"), Changes: changes})
 		return nil
@@ -124,5 +133,6 @@ func (c argsDiffCmd) Run(ctx context.Context, a *app) error {
 	for _, change := range changes {
 		t.Row(summary.Cells(change.Option, change.Kind, strings.Join(change.What, "; "))...)
 	}
-	return a.printTable(&t)
+	return a.printBlocks(summary.Block{Table: t, Lines: []string{fmt.Sprintf("%s from vLLM %s to %s",
+		quantity.Count(len(changes), "difference"), from.Version, to.Version)}})
 }

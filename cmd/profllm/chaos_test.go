@@ -190,7 +190,7 @@ func (u *user) profllm(killed time.Duration, args ...string) (*outcome, error) {
 	if args[len(args)-2] != "json" { // settle asks all the time
 		u.say("%s: profllm %s: %d%s", u.name, words, o.code, prefixed(": ", firstLine(o.stderr)))
 	}
-	if !slices.Contains([]int{exitOK, exitNotSubmit, exitJobFailed, exitInvalid}, o.code) ||
+	if !slices.Contains([]int{exitOK, exitNotSubmit, exitJobFailed, exitInvalid, exitNotOver}, o.code) ||
 		strings.Contains(o.stderr, "panic") {
 		return nil, fmt.Errorf("profllm %s: exit code %d: %s", words, o.code, o.stderr)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/document"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/trajectory"
 )
@@ -141,11 +140,11 @@ func (n *tally) add(row cache.Row) {
 	switch r := row.Result; {
 	case row.NoJob != "":
 		n.idle++
-	case r.Status == result.Unknown:
+	case r.IsOpen():
 		n.open++
 	case r.JobFailed():
 		n.failed++
-	case !r.Validity.Valid && r.Status != result.Ended: // what it has measured by then is all that was asked
+	case !r.IsGood():
 		n.invalid++
 	}
 }

@@ -334,7 +334,7 @@ server's refusal of a request; it is a cause only for errors of a proxy or a cli
 	for _, area := range order {
 		page += "\n## " + area + "\n\n| cause | kind | what to do |\n|---|---|---|\n"
 		for _, s := range areas[area] {
-			page += fmt.Sprintf("| `%s` | %s | %s |\n", s.ID, s.Kind, cell(s.Next))
+			page += fmt.Sprintf("| `%s` | %s | %s |\n", s.ID, s.Kind, cell(s.Next+prefixed(": ", string(s.Command))))
 		}
 	}
 	page += "\n## Before servers start\n\nA check of the [preflight](../how-to/preflight.md) ended the job.\n\n| check | cause | what to do |\n|---|---|---|\n"

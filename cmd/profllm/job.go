@@ -13,7 +13,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/job"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/summary"
@@ -242,7 +241,7 @@ func (c jobFinishCmd) Run(a *app) error {
 	valid, rows := true, []cache.Row(nil)
 	for _, rec := range records {
 		rows = append(rows, cache.Row{Dir: rec.Dir, Result: rec.Result})
-		valid = valid && (rec.Result.Validity.Valid || rec.Result.Status == result.Ended)
+		valid = valid && rec.Result.IsGood()
 	}
 	switch {
 	case err != nil:

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -11,8 +11,6 @@ import (
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
-	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -31,7 +29,7 @@ func (h *hookCommand) UnmarshalText(text []byte) (err error) {
 // notifyFlags name a command of the user's that is told what happened.
 type notifyFlags struct {
 	Notify      hookCommand   `placeholder:"COMMAND" help:"Command to run on each event; it reads the event as JSON from standard input. The command is split into words as in a shell, but runs without one."`
-	NotifyLimit time.Duration `default:"30s" help:"Time limit of the notify command."`
+	NotifyLimit time.Duration `type:"limit" default:"30s" help:"Time limit of the notify command."`
 }
 
 // tell runs the hook, if there is one. A hook that fails says so itself, and
@@ -53,7 +51,7 @@ func (a *app) tellEnd(ctx context.Context, f notifyFlags, root string, ended err
 	if code == exitInterrupted {
 		return ended
 	}
-	e := notify.Event{Kind: "submission", Run: root, Code: code, Lines: []string{}}
+	e := notify.Event{Kind: "submission", Scenario: filepath.Base(root), Run: root, Code: code, Lines: []string{}}
 	if s, err := run.ReadScenario(root); err == nil {
 		e.Scenario = s.Name
 	}
@@ -68,7 +66,7 @@ func (a *app) tellEnd(ctx context.Context, f notifyFlags, root string, ended err
 		e.Lines = append(e.Lines, eventLines(ended)...)
 	}
 	if code != exitOK {
-		e.Lines = append(e.Lines, problemLines(root)...)
+		e.Lines = append(e.Lines, nightly.ProblemsBelow(root)...)
 	}
 	a.tell(ctx, f, e)
 	return ended
@@ -95,26 +93,6 @@ func scenarioName(file string, in definitionFlags) string {
 		return s.Name
 	}
 	return file
-}
-
-// mostProblems is how many runs an event names: a chat message has a limit.
-const mostProblems = 20
-
-// problemLines has a line for each run of a scenario that failed or is invalid: what happened,
-// in which role and node, and the line of the log.
-func problemLines(root string) (lines []string) {
-	runs, err := records.Load(root)
-	if err != nil {
-		return nil // the records were printed, or the error was
-	}
-	problems := nightly.Problems(runs)
-	for _, p := range problems[:min(len(problems), mostProblems)] {
-		lines = append(lines, p.String())
-	}
-	if n := len(problems) - mostProblems; n > 0 {
-		lines = append(lines, fmt.Sprintf("and %s: profllm why %s", quantity.Count(n, "other run"), root))
-	}
-	return lines
 }
 
 // eventLines has each message of an error on a line of its own, with its hint.

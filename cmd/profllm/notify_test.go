@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/result/resulttest"
@@ -104,7 +105,7 @@ func TestEventsSayWhatHappened(t *testing.T) {
 	require.NoError(t, run.WriteJSON(filepath.Join(dir, "scenario.json"), run.Scenario{Name: "qwen"}))
 	event, hook := filepath.Join(dir, "event"), filepath.Join(dir, "hook")
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ncat > "+event+"\n"), 0o755))
-	for i := range mostProblems + 2 {
+	for i := range nightly.MostProblems + 2 {
 		r := resulttest.Good()
 		r.RunID, r.Status = fmt.Sprintf("qwen_%d", i), result.Failed
 		r.Failure = &result.Failure{Cause: "oom-gpu", Confidence: result.Exact, Role: "decode", Node: "node2",
@@ -125,7 +126,7 @@ func TestEventsSayWhatHappened(t *testing.T) {
 		return e.Lines
 	}
 	lines := told(exit(exitJobFailed))
-	require.Len(t, lines, 1+mostProblems+1)
+	require.Len(t, lines, 1+nightly.MostProblems+1)
 	require.Equal(t, "a job failed", lines[0])
 	require.Regexp(t, `^failed \S+: failed, cause oom-gpu \(exact\) in decode on node2: logs/decode-0.log:412: `+
 		`torch.OutOfMemoryError: CUDA out of memory; lower gpu_memory_utilization \(\S+/a/0\)$`, lines[1])

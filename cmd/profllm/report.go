@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/durable"
@@ -18,7 +19,6 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -242,16 +242,9 @@ func (a *app) loadRuns(ctx context.Context, paths ...string) (runs []records.Run
 	}
 	var book run.Book
 	for i := range runs {
-		addNoJob(&runs[i], &book)
-		runs[i].Dir, runs[i].Problem = a.archives.Named(runs[i].Dir), a.archives.Named(runs[i].Problem)
+		r := &runs[i]
+		r.NoJob, r.Refusal = cache.NoJob(&book, cmp.Or(r.Job, r.Dir), r.Result)
+		r.Dir, r.Problem = a.archives.Named(r.Dir), a.archives.Named(r.Problem)
 	}
 	return runs, done, nil
-}
-
-// addNoJob adds why a run that is not over never will be, as collect says it.
-func addNoJob(r *records.Run, book *run.Book) {
-	open := r.Result == nil || r.Result.Status == result.Unknown
-	if dir := cmp.Or(r.Job, r.Dir); open && run.HasPlan(dir) {
-		r.NoJob, r.Refusal = book.NoJob(dir)
-	}
 }

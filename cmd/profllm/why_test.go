@@ -136,11 +136,13 @@ func TestWhyOfACancelledRehearsal(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(run, "state.json"), data, 0o644))
 	require.NoError(t, os.Remove(filepath.Join(run, "raw", "vllm-bench.json")))
 	require.NoError(t, os.Remove(filepath.Join(run, "logs", "bench-0.log")))
-	require.Contains(t, profllm(t, dir, nil, "why", run).stdout, "the job was cancelled: profllm rehearse ")
-	do := regexp.MustCompile(`cancelled: profllm (rehearse .*) runs it again\n`).
-		FindStringSubmatch(profllm(t, dir, nil, "why", run).stdout)
-	require.NotNil(t, do)
-	require.Equal(t, exitOK, profllm(t, dir, nil, append(strings.Fields(do[1]), "--output-dir", "again")...).code)
+	o := profllm(t, dir, nil, "why", run)
+	do := regexp.MustCompile(`the job was cancelled: ((?:PROFLLM_SIM_\w+=\w+ )*)profllm (rehearse .*) runs it again\n`).
+		FindStringSubmatch(o.stdout)
+	require.NotNil(t, do, o.stdout)
+	require.Contains(t, do[2], " --output-dir results --speed ")
+	require.Equal(t, exitOK, profllm(t, dir, strings.Fields(do[1]), append(strings.Fields(do[2]), "--output-dir",
+		"again")...).code)
 }
 
 // Each repeat of each point of a sweep has the story of its own load, and what looks
@@ -192,20 +194,21 @@ func TestNextStepsCanBePasted(t *testing.T) {
 	t.Parallel()
 	table, err := failure.Builtin()
 	require.NoError(t, err)
-	steps := map[string]string{}
+	steps := map[string]step{}
 	for _, s := range table.Signatures() {
-		steps[s.ID] = s.Next
+		steps[s.ID] = step{s.Next, s.Command}
+		require.Contains(t, []result.Command{"", result.Resume, result.ResumeFailed, result.ReleaseJob}, s.Command, s.ID)
 	}
 	for _, e := range failure.Endings() {
-		steps["ending "+e.ID] = e.Next
+		steps["ending "+e.ID] = step{e.Next, ""}
 	}
 	for check, e := range failure.Preflight() {
-		steps["preflight "+check] = e.Next
+		steps["preflight "+check] = step{e.Next, ""}
 	}
-	steps["preflight"] = failure.OfPreflight("").Next
+	steps["preflight"] = step{failure.OfPreflight("").Next, ""}
 	f, err := table.Explain(nil, failure.Job{})
 	require.NoError(t, err)
-	steps["no log"] = f.Next
+	steps["no log"] = step{f.Next, f.Command}
 	dir := t.TempDir()
 	for _, name := range []string{"scenario.toml", "system.toml"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
@@ -215,14 +218,14 @@ func TestNextStepsCanBePasted(t *testing.T) {
 	for name, next := range steps {
 		for kind, again := range map[string]collect.Again{
 			"slurm":    {Resume: dir},
-			"rehearse": {Rehearse: filepath.Join(dir, "scenario.toml") + " --system " + filepath.Join(dir, "system.toml")},
+			"rehearse": {Rehearse: "profllm rehearse " + filepath.Join(dir, "scenario.toml") + " --system " + filepath.Join(dir, "system.toml")},
 			"others":   {},
 		} {
 			job := "17"
 			if kind != "slurm" {
 				job = ""
 			}
-			text := collect.NextStep(next, again, job)
+			text := next.of(again, job)
 			require.NotEmpty(t, text)
 			require.NotRegexp(t, placeholder, text, "%s, %s", name, kind)
 			require.NotRegexp(t, `[:,;( ]$|: :|::`, text, "%s, %s", name, kind)
@@ -237,9 +240,19 @@ func TestNextStepsCanBePasted(t *testing.T) {
 			}
 		}
 	}
-	require.Contains(t, collect.NextStep(steps["slurm-node-failure"], collect.Again{Resume: "d"}, "1"),
+	require.Contains(t, steps["slurm-node-failure"].of(collect.Again{Resume: "d"}, "1"),
 		"run it again: profllm slurm resume d")
 	require.Equal(t, "exclude the node, then run it again",
-		collect.NextStep(steps["slurm-node-failure"], collect.Again{}, ""))
-	require.Contains(t, collect.NextStep(steps["no log"], collect.Again{}, "17"), ": sacct -j 17, scontrol show job 17")
+		steps["slurm-node-failure"].of(collect.Again{}, ""))
+	require.Contains(t, steps["no log"].of(collect.Again{}, "17"), ": sacct -j 17, scontrol show job 17")
+}
+
+// step is a next step of a known cause.
+type step struct {
+	next    string
+	command result.Command
+}
+
+func (s step) of(again collect.Again, job string) string {
+	return collect.NextStep(s.next, s.command, again, job)
 }

@@ -137,9 +137,9 @@ func (c *Client) definedBy(ctx context.Context, arg string, f Options) (d define
 		if err != nil {
 			return d, as(Usage, err)
 		}
-		file, id = filepath.Join(kept, definition.ScenarioCopy), test
+		file, id = filepath.Join(kept, run.ScenarioCopy), test
 		folders = definition.KeptFolders(kept)
-		f.System = cmp.Or(f.System, filepath.Join(kept, definition.SystemCopy))
+		f.System = cmp.Or(f.System, filepath.Join(kept, run.SystemCopy))
 	}
 	f.Folders = folders
 	d.staging = c.staging(file, f)

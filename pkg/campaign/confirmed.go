@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/again"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -42,7 +42,7 @@ func MorePairs(s run.Scenario, root, shown string, pairs int) string {
 	}
 	simulator := ""
 	for _, rel := range s.Runs {
-		if simulator, _ = definition.Simulator(filepath.Join(root, rel), root); simulator != "" {
+		if simulator, _ = again.Simulator(filepath.Join(root, rel), root); simulator != "" {
 			break // others never ran, or were made under the same
 		}
 	}

@@ -3,6 +3,8 @@ package campaign
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/pending"
@@ -16,7 +18,8 @@ type StuckError struct{ text string }
 
 func (e *StuckError) Error() string { return e.text }
 
-// stuck is why the job of a run does not start without somebody's doing, nil if it does.
+// stuck is why the job of a run does not start without somebody's doing, nil if it does. A held job
+// is such a job: a night asks, which says so at once and waits for nothing.
 func (c *Client) stuck(dir string, st run.State) *StuckError {
 	if !isHeld(st) && !neverStarts(st) {
 		return nil
@@ -27,8 +30,9 @@ func (c *Client) stuck(dir string, st run.State) *StuckError {
 func isHeld(st run.State) bool      { return st.State == run.Queued && st.Note == run.Held }
 func neverStarts(st run.State) bool { return st.State == run.Queued && st.Note == run.NeverStarts }
 
-// allStuck is why none of the open jobs will start, nil if one of them may. A held job may,
-// unless EndHeld is set. A job that waits for a stuck job is stuck too.
+// allStuck is why none of the open jobs will start, nil if one of them may. A held job may, unlike
+// for stuck, unless EndHeld is set: a command that waits goes on until somebody releases the job. A
+// job that waits for a stuck job is stuck too.
 func (c *Client) allStuck(dirs []string, subs map[string]run.Submission, states map[string]run.State,
 	open int) *StuckError {
 	stuck, first := map[string]bool{}, "" // job ids; the first run that is stuck by itself
@@ -45,24 +49,71 @@ func (c *Client) allStuck(dirs []string, subs map[string]run.Submission, states 
 			}
 		}
 	}
-	n := 0
+	var hopeless []string
 	for _, dir := range dirs {
 		if st := states[dir]; !st.Final() && stuck[st.JobID] {
-			n++
+			hopeless = append(hopeless, dir)
 		}
 	}
+	n := len(hopeless)
 	if n == 0 || n < open {
 		return nil
 	}
-	st, cancel := states[first], first
+	st, cancel := states[first], []string{first}
 	if n > 1 {
-		cancel = rootOf(first)
+		cancel = foldersOf(hopeless, dirs)
 	}
-	t := troubleOf(st, c.relative(cancel))
+	for i := range cancel {
+		cancel[i] = c.relative(cancel[i])
+	}
+	t := troubleOf(st, strings.Join(cancel, " "))
 	if n > 1 {
 		t.why += fmt.Sprintf("; %s will not start either", quantity.Count(n-1, "other run"))
 	}
 	return &StuckError{c.tell(first, st, t)}
+}
+
+// foldersOf names some of the followed runs for a command: by the highest folder up to their
+// scenario's in which every run is followed, so that the command is about no other run.
+func foldersOf(some, followed []string) (folders []string) {
+	mixed := map[string]bool{} // folders that hold a run that is not followed
+	known := map[string]bool{} // scenarios
+	for _, dir := range some {
+		dir, root := filepath.Clean(dir), filepath.Clean(rootOf(dir))
+		if !known[root] {
+			known[root] = true
+			notFollowed(root, followed, mixed)
+		}
+		for up := filepath.Dir(dir); dir != root && up != dir && !mixed[up]; up = filepath.Dir(dir) {
+			dir = up
+		}
+		if !slices.Contains(folders, dir) {
+			folders = append(folders, dir)
+		}
+	}
+	return folders
+}
+
+// notFollowed adds the folders of a scenario that hold a run that is not followed.
+func notFollowed(root string, followed []string, mixed map[string]bool) {
+	s, err := run.ReadScenario(root)
+	if err != nil { // nobody knows what else there is
+		for _, dir := range followed {
+			mixed[filepath.Dir(filepath.Clean(dir))] = true
+		}
+		return
+	}
+	is := map[string]bool{}
+	for _, dir := range followed {
+		is[filepath.Clean(dir)] = true
+	}
+	for _, r := range s.Runs {
+		at := filepath.Join(root, r)
+		for other := !is[at]; other && at != root && at != filepath.Dir(at); {
+			at = filepath.Dir(at)
+			mixed[at] = true
+		}
+	}
 }
 
 // waitsForOne reports whether one of some dependencies (afterok:60:61) is a job of the set.
@@ -110,23 +161,23 @@ func (t trouble) String() string {
 	return t.what + t.why + prefixed("\n\thint: ", t.hint)
 }
 
-// troubleOf is the trouble with a job; its run's directory is shown as dir.
+// troubleOf is the trouble with a job; dir is what a command is to name.
 func troubleOf(st run.State, dir string) trouble {
 	missing, look := pending.Missing(st.Reason)
 	switch {
 	case isHeld(st):
-		return trouble{"is held", fmt.Sprintf(" (%s)", cmp.Or(st.Reason, st.Raw)), fmt.Sprintf(
+		return trouble{what: "is held", why: fmt.Sprintf(" (%s)", cmp.Or(st.Reason, st.Raw)), hint: fmt.Sprintf(
 			"scontrol release %s, or ask whoever holds the job; profllm slurm cancel %s gives it up", st.JobID, dir)}
 	case neverStarts(st):
-		return trouble{"never starts", fmt.Sprintf(" (%s) and stays queued", st.Reason), fmt.Sprintf(
+		return trouble{what: "never starts", why: fmt.Sprintf(" (%s) and stays queued", st.Reason), hint: fmt.Sprintf(
 			"profllm slurm cancel %s, %s, and submit again; if the cluster is changed instead, the job starts by itself: profllm slurm watch %s waits for it",
 			dir, pending.Mend(st.Reason), dir)}
 	case st.State == run.Queued && missing != "":
-		return trouble{"waits for " + missing, fmt.Sprintf(" (%s)", st.Reason), look}
+		return trouble{what: "waits for " + missing, why: fmt.Sprintf(" (%s)", st.Reason), hint: look}
 	case st.State == run.Running && st.Note == run.Ending && st.At.Sub(st.Since) > run.EndingLimit:
-		return trouble{"is " + st.Reason, "", ""}
+		return trouble{what: "is " + st.Reason}
 	case st.Note == run.Lost:
-		return trouble{"is lost: " + st.Reason, "", ""}
+		return trouble{what: "is lost: " + st.Reason}
 	}
 	return trouble{}
 }

@@ -1,6 +1,9 @@
 package campaign
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,4 +68,28 @@ func TestAllStuck(t *testing.T) {
 			require.Contains(t, got.Error(), c.want)
 		})
 	}
+}
+
+// The hint names a whole scenario, or a test of it, only if every run in it is followed.
+func TestFoldersOf(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	runs := []string{"a/0", "a/1", "b/0", "b/1"}
+	require.NoError(t, run.WriteJSON(filepath.Join(root, run.ScenarioFile), run.Scenario{Name: "s", Runs: runs}))
+	for _, c := range []struct{ some, followed, want string }{
+		{"a/0 b/1", "a/0 a/1 b/0 b/1", "."},
+		{"a/0 a/1", "a/0 a/1 b/0", "a"},
+		{"a/0 a/1 b/0", "a/0 a/1 b/0", "a b/0"},
+		{"a/0 b/0", "a/0 b/0", "a/0 b/0"},
+	} {
+		below := func(list string) (dirs []string) {
+			for _, d := range strings.Fields(list) {
+				require.NoError(t, os.MkdirAll(filepath.Join(root, d), 0o755))
+				dirs = append(dirs, filepath.Join(root, d))
+			}
+			return dirs
+		}
+		require.Equal(t, below(c.want), foldersOf(below(c.some), below(c.followed)))
+	}
+	require.Equal(t, []string{"r/1", "r/2"}, foldersOf([]string{"r/1", "r/2"}, []string{"r/1", "r/2"}), "no scenario")
 }

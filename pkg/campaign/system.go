@@ -15,6 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -102,7 +103,7 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 	if file != "" {
 		c.note("the lock file's own system file is used, not %s", c.relative(file))
 	}
-	sys, err := ParseSystem(path.Dir(d.Top.Name)+"/"+definition.SystemCopy, d.System)
+	sys, err := ParseSystem(path.Dir(d.Top.Name)+"/"+run.SystemCopy, d.System)
 	return sys, as(Definition, err)
 }
 

@@ -1,8 +1,10 @@
 package collect
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/validity"
@@ -70,16 +72,23 @@ func (c *Collector) explain(e *evidence, d *draft) {
 		r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 	}
 	if (d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid) && r.Failure != nil &&
-		r.Failure.Cause == "unknown" {
+		(r.Failure.Cause == "unknown" || failure.OfRequests(r.Failure.Cause) && !tooManyFailed(r)) {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
 	if f := r.Failure; f != nil {
-		var again Again
+		var a Again
 		if e.plan != nil {
-			again = AgainOf(e.dir, e.plan.Dir)
+			a = AgainOf(e.dir, cmp.Or(e.shown, e.plan.Dir))
 		}
-		f.Next = NextStep(f.Next, again, jobOf(e))
+		f.Next = NextStep(f.Next, f.Command, a, jobOf(e))
 	}
+}
+
+// tooManyFailed reports whether a check refuses the numbers for requests that failed.
+func tooManyFailed(r *result.Result) bool {
+	return r.Validity != nil && slices.ContainsFunc(r.Validity.Words, func(word string) bool {
+		return slices.Contains([]string{"request-errors", "no-success", "proxy-errors", "accuracy-invalid"}, word)
+	})
 }
 
 // statusOf says how the run ended.

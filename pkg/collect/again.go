@@ -1,25 +1,20 @@
 package collect
 
 import (
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/again"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/shell"
 )
 
 // Again is how a run is made again. The zero value is that of a run which profllm did not make.
 type Again struct {
-	Resume   string // directory for slurm resume; "": none
-	Rehearse string // arguments of rehearse; "": none
+	Resume   string // directory for slurm resume, quoted; "": none
+	Rehearse string // the whole command; "": none
 }
-
-// The definitions that are kept with an execution, as package definition names them.
-const (
-	scenarioCopy = "scenario.toml"
-	systemCopy   = "system.toml"
-)
 
 // AgainOf looks how the run in a directory is made again. shown is its path in commands.
 func AgainOf(dir, shown string) Again {
@@ -32,26 +27,18 @@ func AgainOf(dir, shown string) Again {
 		return Again{}
 	}
 	if !s.Local {
-		return Again{Resume: shellWord(shown)}
+		return Again{Resume: shell.Quote(shown)}
 	}
 	back, err := filepath.Rel(dir, root)
 	if err != nil {
 		return Again{}
 	}
-	return Again{Rehearse: rehearseArguments(root, filepath.Join(shown, back))}
-}
-
-// rehearseArguments are those of the definitions that are kept in an execution; "" without them.
-func rehearseArguments(root, shown string) string {
-	kept, shown := filepath.Join(root, run.DefinitionDir), filepath.Join(shown, run.DefinitionDir)
-	if _, err := os.Stat(filepath.Join(kept, scenarioCopy)); err != nil {
-		return ""
+	e := again.Execution{Root: root, Shown: filepath.Join(shown, back), Run: dir, Simulated: true}
+	if p, err := run.ReadPlan(dir); err == nil {
+		e.Speed = p.Speed()
 	}
-	args := shellWord(filepath.Join(shown, scenarioCopy))
-	if _, err := os.Stat(filepath.Join(kept, systemCopy)); err == nil {
-		args += " --system " + shellWord(filepath.Join(shown, systemCopy))
-	}
-	return args
+	command, _ := e.Command("rehearse")
+	return Again{Rehearse: command}
 }
 
 // Command makes the run again: slurm resume with these flags, or rehearse, which needs none of
@@ -59,7 +46,7 @@ func rehearseArguments(root, shown string) string {
 func (a Again) Command(flags string) string {
 	switch {
 	case a.Rehearse != "":
-		return "profllm rehearse " + a.Rehearse
+		return a.Rehearse
 	case a.Resume == "":
 		return ""
 	case flags != "":
@@ -68,31 +55,23 @@ func (a Again) Command(flags string) string {
 	return "profllm slurm resume " + flags + a.Resume
 }
 
-var (
-	resumeStep = regexp.MustCompile(`(: )?profllm[ ]slurm resume(?: (--failed))? DIR\b`)
-	jobStep    = regexp.MustCompile(`(: | \()((?:sacct|scontrol) [^():;]*\bJOB\b[^():;]*)(\)?)`)
-)
-
-// NextStep puts into a next step of the table of causes what it stands for in one run: how the
-// run is made again for "profllm slurm resume DIR", and the id of its job for JOB. A command that
-// does not exist for the run is left out; jobID is "" for a run without a job of Slurm.
-func NextStep(next string, a Again, jobID string) string {
-	next = resumeStep.ReplaceAllStringFunc(next, func(text string) string {
-		m := resumeStep.FindStringSubmatch(text)
-		switch command := a.Command(m[2]); {
-		case command != "":
-			return m[1] + command
-		case m[1] != "":
-			return ""
-		}
-		return "run it again"
-	})
-	return jobStep.ReplaceAllStringFunc(next, func(text string) string {
-		if jobID == "" {
-			return ""
-		}
-		return strings.ReplaceAll(text, "JOB", jobID)
-	})
+// NextStep is what to do about a failure of a run: the sentence of its cause, and behind it the
+// command that does it, if there is such a command for this run. jobID is "" for a run without a job
+// of Slurm.
+func NextStep(next string, command result.Command, a Again, jobID string) string {
+	text := ""
+	switch {
+	case command == result.Resume:
+		text = a.Command("")
+	case command == result.ResumeFailed:
+		text = a.Command("--failed")
+	case jobID != "":
+		text = strings.ReplaceAll(string(command), result.JobID, jobID)
+	}
+	if text == "" {
+		return next
+	}
+	return next + ": " + text
 }
 
 // jobOf is the id of the run's job of Slurm, "" if it is not known or was none.
@@ -105,14 +84,4 @@ func jobOf(e *evidence) string {
 		return ""
 	}
 	return id
-}
-
-var plainWord = regexp.MustCompile(`^[\pL\pN_@%+=:,./-]+$`)
-
-// shellWord is a path as a word of a command line.
-func shellWord(path string) string {
-	if plainWord.MatchString(path) {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

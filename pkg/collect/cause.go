@@ -79,12 +79,13 @@ func causeOfState(st *run.State) *result.Failure {
 	case st.Note == run.Lost:
 		return &result.Failure{
 			Cause: "lost", Confidence: result.FromState,
-			Next: "what became of the job is unknown: ask the admin, then run it again: profllm slurm resume --failed DIR",
+			Next: "what became of the job is unknown: ask the admin, then run it again", Command: result.ResumeFailed,
 		}
 	case st.State == run.Cancelled && st.Note == run.NeverRan:
 		return &result.Failure{
 			Cause: "never-started", Confidence: result.FromState,
-			Next: "the job was cancelled before it started, so there is nothing to read; run it again: profllm slurm resume DIR",
+			Next:    "the job was cancelled before it started, so there is nothing to read; run it again",
+			Command: result.Resume,
 		}
 	}
 	return nil

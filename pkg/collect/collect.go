@@ -59,7 +59,13 @@ type Record struct {
 
 // Run computes the results of one run directory: one for each of its loads.
 // state is what a scheduler says of the job, nil if nobody was asked.
-func (c *Collector) Run(dir string, state *run.State) (records []Record, err error) {
+func (c *Collector) Run(dir string, state *run.State) ([]Record, error) {
+	return c.RunAs(dir, "", state)
+}
+
+// RunAs is Run for somebody who knows the run by another path than it was planned in: commands in
+// the records name it so.
+func (c *Collector) RunAs(dir, shown string, state *run.State) (records []Record, err error) {
 	// The files of a run come from many programs, and one of a thousand runs must not
 	// take the records of the others with it.
 	defer func() {
@@ -67,7 +73,7 @@ func (c *Collector) Run(dir string, state *run.State) (records []Record, err err
 			records, err = nil, fmt.Errorf("%s: a defect of profllm, please report it: %v, at %s", dir, p, panicked())
 		}
 	}()
-	return c.run(dir, state)
+	return c.run(dir, shown, state)
 }
 
 // panicked is the line of ours that the panic which is being recovered came from.
@@ -88,7 +94,7 @@ func panicked() string {
 	}
 }
 
-func (c *Collector) run(dir string, state *run.State) ([]Record, error) {
+func (c *Collector) run(dir, shown string, state *run.State) ([]Record, error) {
 	var mark run.Import
 	switch err := run.ReadJSON(filepath.Join(dir, run.ImportFile), &mark); {
 	case err == nil:
@@ -104,6 +110,7 @@ func (c *Collector) run(dir string, state *run.State) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.shown = shown
 	loads, err := e.loads()
 	if err != nil {
 		return nil, err

@@ -362,6 +362,16 @@ func TestJudgedJob(t *testing.T) {
 		require.Equal(t, c.failed, slices.Contains(r.Validity.Words, "job-state"), c.code)
 		require.Equal(t, c.failed, r.Failure != nil, c.code)
 	}
+	// Nor do single requests that failed, if no check refuses the numbers for that.
+	s.Code = run.JudgedInvalid
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), s))
+	write(t, dir, "logs/bench-0.log", "Error 0: the server closed the connection without an answer\n")
+	write(t, dir, run.PlacementFile, `{"nodes": [{"host": "n1", "addr": "10.0.0.1"}], "ports": {}}`)
+	st := state("FAILED", run.Failed)
+	st.ExitCode = "6:0"
+	r := only(t, collector(t), dir, st)
+	require.Equal(t, result.Partial, r.Status)
+	require.Nil(t, r.Failure)
 }
 
 // Every witness of a job's end counts, whether or not the others know of it: the

@@ -17,6 +17,7 @@ import (
 // of the run has its own copy, in which at, files and load are set.
 type evidence struct {
 	dir      string
+	shown    string     // dir as commands name it; "": as it was planned
 	at       string     // where the load's files lie
 	files    *listing   // of at
 	load     *plan.Load // nil for a run of CloudAI

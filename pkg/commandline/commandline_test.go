@@ -87,6 +87,7 @@ func TestValues(t *testing.T) {
 			Big   int64             `help:"Number."`
 			Share *float64          `type:"percent"`
 			Wait  time.Duration     `help:"Time."`
+			Limit time.Duration     `type:"limit" default:"30s"`
 			Form  string            `enum:"text,json" default:"text" meant:"format"`
 			HTML  string            `name:"html" placeholder:"FILE"`
 			Set   map[string]string `help:"Pairs."`
@@ -109,6 +110,7 @@ func TestValues(t *testing.T) {
 	require.Equal(t, -3, *o.Show.N)
 	require.InDelta(t, -2.5, *o.Show.Share, 0)
 	require.Equal(t, 90*time.Second, o.Show.Wait)
+	require.Equal(t, 30*time.Second, o.Show.Limit)
 	require.Equal(t, map[string]string{"a": "b"}, o.Show.Set)
 	require.Equal(t, []string{"x", "y"}, o.Show.Keys)
 	for args, want := range map[string]string{
@@ -118,6 +120,8 @@ func TestValues(t *testing.T) {
 		"show --big 1e3":                `--big: must be a whole number, not "1e3"`,
 		"show --share 2%%":              `--share: must be a number in percent, not "2%%"`,
 		"show --wait 5":                 `--wait: must be a duration, such as 30s, 5m or 1h30m, not "5"`,
+		"show --limit -3s":              `--limit: must be a duration above 0, such as 30s, 5m or 1h30m, not "-3s"`,
+		"show --limit 0":                "--limit: must be a duration above 0",
 		"show --form jsn":               "--form: must be text or json, not \"jsn\"\n\thint: did you mean \"json\"?",
 		"show --form html":              "--form: must be text or json, not \"html\"\n\thint: use --html FILE",
 		"show --format json":            "unknown flag --format\n\thint: did you mean --form?",

@@ -16,7 +16,8 @@ import (
 )
 
 // Values lets flags and arguments refuse a value in plain words, instead of kong's. Negative
-// numbers need no "=", and a number of the type percent may end in %.
+// numbers need no "=", a number of the type percent may end in %, and a duration of the type limit
+// is above 0.
 func Values() kong.Option {
 	r := kong.NewRegistry().RegisterDefaults()
 	number := func(kind reflect.Kind, what string, set func(target reflect.Value, text string) error) {
@@ -34,6 +35,7 @@ func Values() kong.Option {
 		list := []kong.Option{
 			kong.TypeMapper(reflect.TypeOf(time.Duration(0)),
 				numberMapper("a duration, such as 30s, 5m or 1h30m", setDuration)),
+			kong.NamedMapper("limit", numberMapper("a duration above 0, such as 30s, 5m or 1h30m", setLimit)),
 			kong.NamedMapper("percent", numberMapper("a number in percent", setPercent)),
 		}
 		for _, v := range []any{0, int64(0), 0.0, "", false, []string{}, map[string]string{}} {
@@ -114,6 +116,13 @@ func setDuration(target reflect.Value, text string) error {
 	d, err := time.ParseDuration(text)
 	target.SetInt(int64(d))
 	return err
+}
+
+func setLimit(target reflect.Value, text string) error {
+	if err := setDuration(target, text); err != nil || target.Int() > 0 {
+		return err
+	}
+	return errors.New("not above 0")
 }
 
 // presentMapper refuses a missing value, and leaves the rest to another mapper.

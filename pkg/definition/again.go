@@ -2,11 +2,9 @@ package definition
 
 import (
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 
+	"github.com/profllm/profllm/pkg/again"
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/render"
@@ -30,18 +28,12 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 			each++
 		}
 	}
-	verb, simulate, simulator := "slurm submit", "", ""
+	e := again.Execution{Root: root, Shown: root, Run: archives.OnDisk(runs[len(runs)-1]), Simulated: kind.Simulated(),
+		Speed: kind.Speed()}
+	verb := "slurm submit"
 	var sc run.Scenario
-	switch local := run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local; {
-	case kind.Simulated() && local:
-		verb, simulate = "rehearse", fmt.Sprintf(" --speed %d", kind.Speed())
-	case kind.Simulated():
-		simulate = " --simulate"
-	}
-	if kind.Simulated() {
-		if simulator, ok = Simulator(archives.OnDisk(runs[len(runs)-1]), root); !ok {
-			return nil
-		}
+	if kind.Simulated() && run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local {
+		verb = "rehearse"
 	}
 	var commands []string
 	if file := archives.File(root); file != "" {
@@ -54,47 +46,19 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 			force = "--force "
 		}
 		commands = append(commands, fmt.Sprintf("profllm archive --restore %s%s", force, quoted))
-		root = filepath.Join(filepath.Dir(file), filepath.Base(root))
+		e.Shown = filepath.Join(filepath.Dir(file), filepath.Base(root))
 	}
-	kept := filepath.Join(root, run.DefinitionDir)
-	var words []string
-	for _, path := range []string{filepath.Join(kept, ScenarioCopy), filepath.Join(kept, SystemCopy),
-		filepath.Dir(root)} {
-		q, err := render.Quote(path)
-		if err != nil {
-			return nil // no shell takes such a name
-		}
-		words = append(words, q)
+	command, ok := e.Command(verb)
+	if !ok {
+		return nil
 	}
-	times := (missing + each - 1) / each
-	return append(commands, fmt.Sprintf("%sprofllm %s %s --system %s --output-dir %s%s  # times %d",
-		simulator, verb, words[0], words[1], words[2], simulate, times))
-}
-
-// Simulator is the settings of the simulated programs that a run took from the shell, as they
-// stand before a command; false if no shell takes them. root is the scenario's directory.
-func Simulator(dir, root string) (text string, ok bool) {
-	var place run.Placement
-	for range 4 { // <test>/<iteration>/<step>/<repeat>
-		if dir == root || run.ReadJSON(filepath.Join(dir, run.PlacementFile), &place) == nil {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	for _, name := range slices.Sorted(maps.Keys(place.Simulator)) {
-		value, err := render.Quote(place.Simulator[name])
-		if err != nil {
-			return "", false
-		}
-		text += name + "=" + value + " "
-	}
-	return text, true
+	return append(commands, fmt.Sprintf("%s  # times %d", command, (missing+each-1)/each))
 }
 
 // keptRoot finds the scenario's directory that a run lies in, if it keeps its definitions.
 func keptRoot(dir string) (string, bool) {
 	for range 5 { // <scenario>/<test>/<iteration>/<step>/<repeat>
-		if _, err := os.Stat(filepath.Join(dir, run.DefinitionDir, ScenarioCopy)); err == nil {
+		if again.HasDefinitions(dir) {
 			return dir, true
 		}
 		dir = filepath.Dir(dir)

@@ -18,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/scenarios"
@@ -136,15 +137,9 @@ func (d *Files) Digest() string {
 	return fmt.Sprintf("sha256:%x", h.Sum(nil))
 }
 
-// The names of copied files. A scenario finds the others from its own place.
-const (
-	ScenarioCopy = "scenario.toml"
-	SystemCopy   = "system.toml"
-)
-
 // Copies are the files as they are kept with the results, by path below the folder.
 func (d *Files) Copies(system []byte) map[string][]byte {
-	files := map[string][]byte{ScenarioCopy: d.Top.Data, SystemCopy: system}
+	files := map[string][]byte{run.ScenarioCopy: d.Top.Data, run.SystemCopy: system}
 	for dir, list := range map[string][]scenario.File{"tests": d.Tests, "hook": d.Hooks.Scenarios,
 		"hook/test": d.Hooks.Tests} {
 		for _, f := range list {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/lockfile"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 )
 
@@ -19,9 +20,9 @@ func loadLock(file string, data []byte) (*scenario.Scenario, *Files, error) {
 	for _, x := range f.Files {
 		in := scenario.File{Name: file + "/" + x.Name, Data: []byte(x.Text)}
 		switch dir := path.Dir(x.Name); {
-		case x.Name == ScenarioCopy:
+		case x.Name == run.ScenarioCopy:
 			d.Top = in
-		case x.Name == SystemCopy:
+		case x.Name == run.SystemCopy:
 			d.System = in.Data
 		case dir == "hook":
 			d.Hooks.Scenarios = append(d.Hooks.Scenarios, in)
@@ -37,7 +38,7 @@ func loadLock(file string, data []byte) (*scenario.Scenario, *Files, error) {
 	}
 	if d.Top.Name == "" {
 		return nil, nil, fmt.Errorf("%s: the lock file has no %s\n\thint: write the lock file again: profllm lock RUN",
-			file, ScenarioCopy)
+			file, run.ScenarioCopy)
 	}
 	s, err := scenario.Load(d.Top, d.Tests, d.Hooks)
 	return s, d, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -356,12 +357,23 @@ func compareTimes(a, b time.Time) int {
 }
 
 func (t *Table) failure(c clue, confidence result.Confidence, all []clue) *result.Failure {
-	return &result.Failure{
+	f := &result.Failure{
 		Cause: c.entry.ID, Line: c.Line, File: c.report.File, LineNumber: c.No,
 		Role: c.report.Role, Node: c.report.Node, Rank: c.Rank,
-		Next: c.next(), Confidence: confidence, Others: others(c, all), Kind: c.Nature, About: c.About,
+		Next: c.next(), Command: c.entry.Command, Confidence: confidence, Others: others(c, all), Kind: c.Nature,
+		About: c.About,
 	}
+	if m := backend.FindStringSubmatch(c.Line); m != nil && c.entry.ID == backendFailed {
+		f.Role, f.Node, f.Rank, f.About = m[1], "", "", m[2]
+	}
+	return f
 }
+
+// backendFailed is the id of the line by which our proxy names the server that failed a
+// request, and backend the server in it: its role, and its address.
+const backendFailed = "backend-failed"
+
+var backend = regexp.MustCompile(`backend="(\w+) (http[^"]+)"`)
 
 // fromState names the cause that Slurm's state stands for, with the line that
 // shows it if there is one.
@@ -373,7 +385,7 @@ func (t *Table) fromState(id string, all []clue) *result.Failure {
 	}
 	f := &result.Failure{Cause: id, Confidence: result.FromState, Others: others(clue{}, all)}
 	if i, ok := t.byID[id]; ok {
-		f.Next = t.entries[i].Next
+		f.Next, f.Command = t.entries[i].Next, t.entries[i].Command
 	}
 	return f
 }
@@ -445,7 +457,7 @@ func (t *Table) fromDeadline(role string, reports []Report, rest []clue) *result
 	}
 	f.Others = slices.DeleteFunc(f.Others, func(o result.OtherCause) bool { return o.Cause == deadline })
 	if i, ok := t.byID[deadline]; ok {
-		f.Next = t.entries[i].Next
+		f.Next, f.Command = t.entries[i].Next, t.entries[i].Command
 	}
 	return f
 }
@@ -476,7 +488,7 @@ func unknown(r *Report, rest []clue) *result.Failure {
 		Next: "read the end of that log; once you know the cause, add its line to [[signatures]] of the system file",
 	}
 	if r == nil {
-		f.Next = "there is no log with a line to read: ask how the job ended and on which nodes: sacct -j JOB, scontrol show job JOB"
+		f.Next, f.Command = "there is no log with a line to read: ask how the job ended and on which nodes", result.AskJob
 		return f
 	}
 	f.File, f.Role, f.Node, f.Tail = r.File, r.Role, r.Node, r.Tail

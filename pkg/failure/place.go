@@ -49,7 +49,7 @@ func hidden(clues []clue) []clue {
 // hiding are complaints about the answer of something behind, and vague those that say
 // less than any other of the same log.
 var (
-	hiding = []string{"proxy-5xx", "proxy-upstream", "client-server-error"}
+	hiding = []string{"proxy-5xx", "proxy-upstream", "backend-failed", "client-server-error"}
 	vague  = append([]string{deadline, ownMessage, "client-all-failed", "client-none-completed",
 		"client-server-never-ready", "guidellm-backend", "aiperf-not-ready", "aiperf-no-records"}, hiding...)
 )
@@ -92,3 +92,10 @@ func (c clue) explains(d clue) bool {
 	}
 	return c.place() < d.place()
 }
+
+// ofRequests are what a proxy or a client says of single requests that failed.
+var ofRequests = []string{"backend-failed", "client-bad-answer", "client-disconnected", "client-server-error",
+	"client-timeout"}
+
+// OfRequests reports whether a cause says no more than that single requests failed.
+func OfRequests(cause string) bool { return slices.Contains(ofRequests, cause) }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/profllm/profllm/pkg/pending"
+	"github.com/profllm/profllm/pkg/result"
 )
 
 // signaturesJSON is our own table, collected from public reports, from the
@@ -42,10 +43,12 @@ type Signature struct {
 	Sample  string        `json:"sample"` // a line it must match
 	// Role is the condition: the signature is tried only on logs of these
 	// roles, separated by slashes. See conditions.
-	Role   string `json:"role"`
-	Next   string `json:"next"` // what to do about it
-	Source string `json:"source"`
-	Where  string `json:"-"` // file:line:col of a site's own entry, for complaints
+	Role string `json:"role"`
+	Next string `json:"next"` // what to do about it
+	// Command does so; "" if none does, and in the signatures of a site.
+	Command result.Command `json:"command,omitempty"`
+	Source  string         `json:"source"`
+	Where   string         `json:"-"` // file:line:col of a site's own entry, for complaints
 }
 
 // name is how complaints call the signature.

@@ -257,7 +257,8 @@ func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
 	if kind := kindOf(e.ID, e.Area); kind != "" && !slices.Contains(silent, e.ID) {
 		c.Nature = kind
 	}
-	f.Cause, f.Next, f.Confidence, f.Kind, f.About, f.Tail = e.ID, c.next(), result.FromSymptom, c.Nature, c.About, nil
+	f.Cause, f.Next, f.Command, f.Confidence = e.ID, c.next(), e.Command, result.FromSymptom
+	f.Kind, f.About, f.Tail = c.Nature, c.About, nil
 	return f
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/shell"
 )
 
 // enroot makes the arguments of `enroot start`, with a command script that stands in
@@ -43,7 +45,7 @@ func (b *box) enroot() ([]string, error) {
 		args = append(args, arg)
 	}
 	if b.WorkDir != "" {
-		script += "cd " + shellQuote(b.WorkDir) + " || exit 126\n"
+		script += "cd " + shell.Quote(b.WorkDir) + " || exit 126\n"
 	}
 	rc := filepath.Join(b.scratch, "rc")
 	if err := os.WriteFile(rc, []byte(script+become), 0o644); err != nil {
@@ -99,11 +101,8 @@ func (b *box) plainMount(mount string, n int) (plain, line string, err error) {
 	}
 	if strings.ContainsAny(target, " \t\r\n\\") {
 		target = fmt.Sprint("/.profllm-mount-", n)
-		line = fmt.Sprintf("mkdir -p %s && ln -sn %s %s || exit 126\n", shellQuote(filepath.Dir(f[1])), target,
-			shellQuote(filepath.Clean(f[1])))
+		line = fmt.Sprintf("mkdir -p %s && ln -sn %s %s || exit 126\n", shell.Quote(filepath.Dir(f[1])), target,
+			shell.Quote(filepath.Clean(f[1])))
 	}
 	return strings.Join([]string{source, target, f[2]}, ":"), line, nil
 }
-
-// shellQuote makes one word of sh of a text.
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

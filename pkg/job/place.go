@@ -348,12 +348,18 @@ func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
 	if n := p.Speed(); n > 1 {
 		lines = append(lines, "export "+SimulatedSpeedVar+"="+strconv.Itoa(n))
 	}
+	if r := p.Config.Release; p.Simulated && r != "" {
+		lines = append(lines, fmt.Sprintf("export %s=${%[1]s-%s}", SimulatedFlagsVar, r)) // the user's, if there is one
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
 // SimulatedVar tells profllm's own load client in a job that the engine is simulated: it
 // marks its result, which may leave the run.
 const SimulatedVar = "PROFLLM_SIMULATED"
+
+// SimulatedFlagsVar tells the simulated `vllm serve` whose options it has.
+const SimulatedFlagsVar = "PROFLLM_SIM_FLAGS"
 
 // SimulatedSpeedVar tells the stand-ins in a job how many times faster simulated time
 // passes.

@@ -267,6 +267,27 @@ func Problems(runs []records.Run) []Change {
 	return list
 }
 
+// MostProblems is how many runs an event names: a chat message has a limit.
+const MostProblems = 20
+
+// ProblemsBelow has a line for each run in a folder that failed or is invalid, of a night or not:
+// what happened, in which role and node, and the line of the log. It is for an event, which also
+// says if the records cannot be read.
+func ProblemsBelow(root string) (lines []string) {
+	runs, err := records.Load(root)
+	if err != nil {
+		return []string{"what happened in the runs is not known: " + err.Error()}
+	}
+	problems := Problems(runs)
+	for _, p := range problems[:min(len(problems), MostProblems)] {
+		lines = append(lines, p.String())
+	}
+	if n := len(problems) - MostProblems; n > 0 {
+		lines = append(lines, fmt.Sprintf("and %s: profllm why %s", quantity.Count(n, "other run"), root))
+	}
+	return lines
+}
+
 // withFact adds to the words of checks what the first that makes the result invalid found.
 func withFact(v *result.Validity, words string) string {
 	if v == nil {

@@ -57,6 +57,9 @@ func checkScript(path string) error {
 	case !script:
 	case len(words) == 0:
 		return fmt.Errorf("%s names no interpreter in its first line\n\thint: begin it with #!/bin/sh", path)
+	case !bytes.Contains(words[0], []byte("/")): // the system takes it for a path from the current folder
+		return fmt.Errorf("%s: its interpreter %q is no path, and the system searches no PATH for it\n"+
+			"\thint: begin it with #!/usr/bin/env %s", path, words[0], words[0])
 	default:
 		if _, err := exec.LookPath(string(words[0])); err != nil {
 			return fmt.Errorf("%s: its interpreter %q cannot be run: %w\n\thint: correct its first line", path, words[0],

@@ -146,6 +146,7 @@ func TestCheck(t *testing.T) {
 		file("nobody", "#!\n", 0o755):                 "/nobody names no interpreter",
 		file("lost", "#! /usr/bin/pyhton -u", 0o755):  "/lost: its interpreter \"/usr/bin/pyhton\" cannot be run: ",
 		file("carriage", "#!/bin/sh\r\nexit", 0o755):  `/carriage: its interpreter "/bin/sh\r" cannot be run: `,
+		file("pathless", "#!sh -e\n", 0o755):          "/pathless: its interpreter \"sh\" is no path, and the system searches no PATH for it\n\thint: begin it with #!/usr/bin/env sh",
 		file("good", "#!/bin/sh\n", 0o755) + " 'a b'": "",
 		file("program", "\x7fELF\x02\x01\x00", 0o755): "",
 		"true": "",

@@ -84,6 +84,7 @@ type Service struct {
 	Image         string
 	Model         string
 	EngineVersion string   // that every engine must say, "" for any
+	Release       string   // whose options the engines have: a version, "" if that is not known
 	Endpoint      Endpoint // where clients send requests
 	EndpointRole  string   // the role that answers there
 	ClientHost    string   // overrides the address of that role, "" for none
@@ -206,7 +207,8 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
-	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Server: service.Config}
+	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
+		Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
 	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
 		if n := service.Steps[i].TasksPerNode; n > 1 {

@@ -395,6 +395,8 @@ type Config struct {
 	Model  string         `json:"model,omitempty"`
 	Engine string         `json:"engine_version,omitempty"` // that every engine must say, "" for any
 	Server map[string]any `json:"server"`                   // kind of role → engine arguments
+	// The release of the engine whose options these arguments are, "" if that is not known.
+	Release string `json:"release,omitempty"`
 }
 
 // Option is an option of a role's server that is a text, "" if it is not given.

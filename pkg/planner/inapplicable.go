@@ -62,10 +62,32 @@ func notSwept(t scenario.Test) error {
 
 // newClient makes the test's load client, if its arguments can work.
 func newClient(t scenario.Test) (catalog.LoadClient, error) {
+	if err := possibleRate(t.BenchArgs); err != nil {
+		var c source.Complaints
+		c.Add(err)
+		_, err := catalog.NewClient(t)
+		c.Add(err)
+		return nil, c.Err()
+	}
 	if err := clientOptions(t); err != nil {
 		return nil, err
 	}
 	return catalog.NewClient(t)
+}
+
+// possibleRate refuses a rate at which no client can send.
+func possibleRate(args *source.Table) error {
+	for _, key := range []string{"request_rate", "request-rate"} {
+		v := args.Get(key)
+		if v == nil {
+			continue
+		}
+		if rate, ok := v.Float(); ok && !(rate > 0) {
+			return source.Errorf(v.Pos, "bench_cmd_args.%s is %s, must be above 0", key, v.Shown()).
+				Hintf("write requests per second, or \"inf\" to send all at once")
+		}
+	}
+	return nil
 }
 
 // clientOptions refuses arguments that the client's own parser would refuse on the GPUs:

@@ -330,6 +330,23 @@ func sendRequest(t *testing.T, url, body string) net.Conn {
 	return c
 }
 
+// What came of a stream that breaks within an event reaches the client.
+func TestStreamThatBreaksWithinAnEvent(t *testing.T) {
+	const sent = "data: {\"text\": \"a\"}\r\n\r\ndata: {\"text"
+	decode := newRaw(t, func(c net.Conn, _ int, _ string) bool {
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
+			len(sent), sent)
+		return false
+	})
+	prefill := newEngine(t, prefillRole, nil)
+	_, url, _ := serve(t, Options{Prefill: []string{prefill.URL}, Decode: []string{decode.url}})
+	resp, err := http.ReadResponse(bufio.NewReader(sendRequest(t, url, `{"stream":true}`)), nil)
+	require.NoError(t, err)
+	got, err := io.ReadAll(resp.Body)
+	require.Equal(t, sent, string(got))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
 // An event that is longer than what the proxy holds back passes in parts.
 func TestLongEvent(t *testing.T) {
 	_, decode, url, _, _ := pairOf(t)

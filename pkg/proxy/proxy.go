@@ -5,8 +5,8 @@
 // A completion goes to a prefill instance first, shortened to one token; the
 // kv_transfer_params of the answer say where its KV blocks lie. The client's
 // own request, with those, then goes to a decode instance, which fetches the
-// blocks and answers; the answer is streamed to the client byte for byte, one
-// flush per read. Both requests carry one X-Request-Id. Everything else (models,
+// blocks and answers; the answer is streamed to the client byte for byte, in
+// whole events. Both requests carry one X-Request-Id. Everything else (models,
 // version, tokenize, ...) is forwarded to a decode instance, but for what belongs
 // to every engine (profilers, caches, sleep, weights: controls), which goes to all
 // instances of both roles.

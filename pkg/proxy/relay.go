@@ -57,9 +57,10 @@ func (x *exchange) relay(b *backend, a *answer) {
 // connection gave err, then what follows. It returns how many bytes the client got, and why
 // it ended: io.EOF at the body's end. seen is given every byte, unless it is nil.
 //
-// Of a stream of events, every write holds whole events, and is one write to the client's
-// connection: `vllm bench serve` (0.32) takes the white space off both ends of everything
-// that it reads, so a read that ends behind "data:" makes it lose the request.
+// Of a stream of events, every write holds whole events, and events of less than pieceSize
+// reach the client's connection in one write: `vllm bench serve` (0.32) takes the white space
+// off both ends of everything that it reads, so a read that ends behind "data:" makes it lose
+// the request.
 func (x *exchange) pass(a *answer, chunk []byte, n int, err error, seen *contents) (sent int64, _ error) {
 	events := a.streams()
 	for held := 0; ; {
@@ -75,7 +76,7 @@ func (x *exchange) pass(a *answer, chunk []byte, n int, err error, seen *content
 			if size == 0 {
 				break
 			}
-			if werr := x.write(rest[:size], err != nil && size == len(rest)); werr != nil {
+			if werr := x.write(rest[:size], err == io.EOF && size == len(rest)); werr != nil {
 				return sent, werr
 			}
 			sent += int64(size)

@@ -3,29 +3,21 @@ package render
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/shell"
 )
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
-
-// quoted goes between single quotes. A carriage return is spelt out, because
-// sbatch refuses a script in which one stands before a newline.
-var quoted = strings.NewReplacer("'", `'\''`, "\r", `'$'\r''`)
-
-// Quote writes s as one word of bash, in every locale. Only NUL cannot be
+// Quote writes s as one word of bash, in every locale. A carriage return is spelt out, because
+// sbatch refuses a script in which one stands before a newline. Only NUL cannot be
 // passed to a process and is refused.
 func Quote(s string) (string, error) {
 	if strings.ContainsRune(s, 0) {
 		return "", fmt.Errorf("%q holds a NUL byte", s)
 	}
-	if plainWord.MatchString(s) {
-		return s, nil
-	}
-	return "'" + quoted.Replace(s) + "'", nil
+	return strings.ReplaceAll(shell.Quote(s), "\r", `'$'\r''`), nil
 }
 
 // word writes a plan.Word as one word of bash: text quoted, the rest as the

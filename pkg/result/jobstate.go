@@ -36,3 +36,13 @@ func (r *Result) JobFailed() bool {
 	}
 	return false
 }
+
+// IsOpen reports whether nothing is known yet of how the run ended; so it is of a run without a
+// record, nil.
+func (r *Result) IsOpen() bool { return r == nil || r.Status == Unknown }
+
+// IsGood reports whether the result is what was asked for: it is valid, or its run ended with
+// those that it accompanied, when all that was asked for is what it had measured by then.
+func (r *Result) IsGood() bool {
+	return r.Status == Ended || r.Validity != nil && r.Validity.Valid
+}

@@ -347,10 +347,26 @@ type Failure struct {
 	Node       string       `json:"node,omitempty"`
 	Rank       string       `json:"rank,omitempty"`
 	Next       string       `json:"next" jsonschema:"what to do about the failure"`
+	Command    Command      `json:"-"` // that does so; collect writes it behind Next
 	Confidence Confidence   `json:"confidence"`
 	Tail       []string     `json:"tail,omitempty" jsonschema:"last lines of the log, if the cause is unknown"`
 	Others     []OtherCause `json:"others,omitempty" jsonschema:"further causes that were found, in order of time"`
 }
+
+// Command is what does the next step about a cause: one of these, "" for none. DIR stands for the
+// run, and JobID for the id of its job.
+type Command string
+
+// The commands of causes.
+const (
+	Resume       Command = "profllm slurm resume DIR"
+	ResumeFailed Command = "profllm slurm resume --failed DIR"
+	ReleaseJob   Command = "scontrol release JOB"
+	AskJob       Command = "sacct -j JOB, scontrol show job JOB"
+)
+
+// JobID stands for the id of a job in a Command.
+const JobID = "JOB"
 
 // OtherCause is a further cause, without details.
 type OtherCause struct {

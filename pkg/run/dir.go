@@ -31,11 +31,13 @@ const (
 	RawDir        = "raw"
 	TelemetryDir  = "telemetry"
 	LogDir        = "logs"
-	LeftDir       = "left"        // what nodes found after an end by force
-	AttemptDir    = "attempts"    // what earlier attempts left
-	DefinitionDir = "definitions" // of a scenario: the files it was planned from
-	BatchDir      = "batches"     // of a scenario: 1, 2, ...
-	PreTestDir    = "pre_test"    // hooks of the run, runs of their own
+	LeftDir       = "left"          // what nodes found after an end by force
+	AttemptDir    = "attempts"      // what earlier attempts left
+	DefinitionDir = "definitions"   // of a scenario: the files it was planned from
+	ScenarioCopy  = "scenario.toml" // in DefinitionDir; it finds the others from its own place
+	SystemCopy    = "system.toml"
+	BatchDir      = "batches"  // of a scenario: 1, 2, ...
+	PreTestDir    = "pre_test" // hooks of the run, runs of their own
 	PostTestDir   = "post_test"
 
 	ScenarioFile = "scenario.json"

@@ -42,7 +42,9 @@ type State struct {
 	At       time.Time `json:"at"`             // when the source said so
 	Since    time.Time `json:"since,omitzero"` // when state and note were first seen together
 	Up       string    `json:"up,omitempty"`   // Uptime at the time At, of a state that may not last
-	Name     string    `json:"-"`              // of the job, as the scheduler has it
+	// NoTurn says that the run never ran because its job ended during an earlier run.
+	NoTurn bool   `json:"no_turn,omitempty"`
+	Name   string `json:"-"` // of the job, as the scheduler has it
 }
 
 // JudgedInvalid reports whether nothing of the job failed, but a result is invalid.
@@ -51,8 +53,8 @@ func (s State) JudgedInvalid() bool {
 }
 
 // Final reports whether the job can no longer change.
-func (s State) Final() bool {
-	switch s.State {
+func (st State) Final() bool {
+	switch st.State {
 	case Queued, Running, Unknown, "":
 		return false
 	}
@@ -191,19 +193,18 @@ func (st State) inTurn(dir string, have bool, code int) State {
 			st.State, st.Note = Queued, "waits for its turn"
 			return st
 		default:
-			why = fmt.Sprintf("the job of the sequence ended (%s) %s", st.State, beforeTurn)
+			why = fmt.Sprintf("the job of the sequence ended (%s) before this run's turn", st.State)
+			st.NoTurn = true
 		}
 		st.State, st.Note, st.Reason = Cancelled, NeverRan, why
 	}
 	return st
 }
 
-// beforeTurn ends the reason of a run whose job ended while earlier runs of its sequence ran.
-const beforeTurn = "before this run's turn"
-
-// MissedTurn reports whether the run never ran because its job ended during an earlier run.
-func (s State) MissedTurn() bool {
-	return s.Note == NeverRan && strings.HasSuffix(s.Reason, beforeTurn)
+// MissedTurn reports whether the run never ran because its job ended during an earlier run. Files
+// from before NoTurn say so by the end of their reason only.
+func (st State) MissedTurn() bool {
+	return st.NoTurn || st.Note == NeverRan && strings.HasSuffix(st.Reason, " before this run's turn")
 }
 
 // The exit codes of a script that was ended: by TERM, with its job; in a sequence,

@@ -36,7 +36,11 @@ func Options(t *source.Table, b Booleans) []plan.Word {
 // Option writes one option: underscores of the key become dashes, "" is a bare
 // flag, a list gives one option and several values, a table compact JSON.
 func Option(key string, v *source.Value, b Booleans) []plan.Word {
-	name := strings.ReplaceAll(key, "_", "-")
+	name, member, dotted := strings.Cut(key, ".")
+	name = strings.ReplaceAll(name, "_", "-")
+	if dotted { // --compilation-config.cudagraph_mode: the member is a key of a JSON object
+		name += "." + member
+	}
 	switch x := v.Any.(type) {
 	case bool:
 		switch {

@@ -39,6 +39,7 @@ list = [1, "two"]
 		"--table", `{"b":1,"a":{"c":"x <y>"}}`, "--list", "1", "two",
 	}
 	require.Equal(t, append([]string{"--enable-x", "--no-y"}, rest...), options(t, text, serving.Negatable))
+	require.Equal(t, []string{"--eplb-config.num_redundant_experts", "2"}, options(t, "'eplb_config.num_redundant_experts' = 2", serving.Negatable))
 	require.Equal(t, append([]string{"--enable-x"}, rest...), options(t, text, serving.StoreTrue))
 	require.Empty(t, options(t, "", serving.StoreTrue))
 }

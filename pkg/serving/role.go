@@ -207,7 +207,7 @@ func (r *Role) near(key string) string {
 	if r.engine.has(key) {
 		return ""
 	}
-	words := slices.DeleteFunc(slices.Concat(sizes, r.engine.Known), func(name string) bool { return len(name) < long })
+	words := slices.DeleteFunc(slices.Concat(sizes, r.engine.Known()), func(name string) bool { return len(name) < long })
 	return source.Nearest(key, words)
 }
 
@@ -236,7 +236,8 @@ func (s *Test) misspelt(r *Role, c *source.Complaints) {
 
 // Unchecked reports whether an option goes to the engine without a check.
 func (s *Test) Unchecked(key string) bool {
-	return slices.ContainsFunc(s.UncheckedOptions, func(o string) bool {
+	names := strings.FieldsFunc(s.UncheckedOptions, func(r rune) bool { return r == ',' || r == ' ' })
+	return slices.ContainsFunc(names, func(o string) bool {
 		return underscores(strings.TrimLeft(o, "-")) == underscores(key)
 	})
 }
@@ -254,7 +255,7 @@ func (e *Engine) has(key string) bool {
 	if slices.Contains(e.sizes(), name) || e.Planned[name] != "" {
 		return true
 	}
-	return slices.ContainsFunc(e.Known, func(known string) bool { return strings.HasPrefix(known, name) })
+	return slices.ContainsFunc(e.Known(), func(known string) bool { return strings.HasPrefix(known, name) })
 }
 
 // Path is the key of an option in the test.

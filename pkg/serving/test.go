@@ -27,9 +27,9 @@ type Config struct {
 	// Version, or its beginning, that every server must report: 0.11 (profllm); another version
 	// makes the result invalid. Options of vLLM are checked for that release.
 	EngineVersion string `toml:"engine_version"`
-	// Options that go to the engine without a check of their names and values (profllm): those of
-	// a release or a plugin that profllm does not know.
-	UncheckedOptions []string      `toml:"unchecked_options"`
+	// Options that go to the engine without a check of their names and values, such as "x, y"
+	// (profllm): those of a release or a plugin that profllm does not know.
+	UncheckedOptions string        `toml:"unchecked_options"`
 	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
 	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.
 	// The decode role, or the arguments of the single server.
@@ -53,7 +53,7 @@ type Engine struct {
 	Keys    []string          // of a role: no options of the engine, besides those that every role has
 	Planned map[string]string // options that the plan sets, with underscores → what to do instead
 	// Known are options of its servers, with underscores: one near to them is misspelt.
-	Known   []string
+	Known   func() []string
 	Foreign map[string]string // options of other engines, with underscores → the name here, "" if there is none
 	// Names of the options that say how many GPUs an instance needs, with
 	// underscores; a role counts with the first that it has.

@@ -24,15 +24,15 @@ func OfRun(col *collect.Collector, dir, shown string) ([]Story, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Dir, err)
 	}
-	records, err := col.Run(dir, e.State)
+	records, err := col.RunAs(dir, shown, e.State)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Dir, err)
 	}
 	var stories []Story
 	for _, rec := range records {
-		e.Result, e.Load, e.At = rec.Result, nil, shown
+		e.Result, e.Load, e.RecordDir = rec.Result, nil, shown
 		if below, err := filepath.Rel(dir, rec.Dir); err == nil {
-			e.At = filepath.Join(shown, below)
+			e.RecordDir = filepath.Join(shown, below)
 		}
 		if e.Plan != nil {
 			for i := range e.Plan.Loads {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -36,7 +35,7 @@ func OfLogs(e Logs) Story {
 		}
 		s.blame(f)
 		s.add("followed", strings.Join(shortened(followers(f), 4), "; "))
-		s.add("do", collect.NextStep(f.Next, collect.Again{}, ""))
+		s.add("do", f.Next)
 	} else {
 		s.add("do", "nothing: no line says that something failed")
 	}

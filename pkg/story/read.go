@@ -16,7 +16,7 @@ import (
 // record, as a crash may leave it, counts as absent; one that cannot be read is a
 // note: the story is told with what there is.
 func Read(dir string) (Evidence, error) {
-	e := Evidence{Dir: dir, at: dir}
+	e := Evidence{Dir: dir}
 	var err error
 	if e.Plan, err = run.ReadPlan(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return e, err

@@ -27,7 +27,7 @@ import (
 // missing.
 type Evidence struct {
 	Dir        string // of the run, as it is to be shown
-	At         string // of the load's record, as it is to be shown; "": Dir
+	RecordDir  string // of the load's record, as it is to be shown; "": Dir
 	Local      bool   // a rehearsal: its job was this machine's
 	Again      collect.Again
 	Plan       *plan.Plan
@@ -41,8 +41,6 @@ type Evidence struct {
 	Result     *result.Result
 	Logs       []string // below Dir
 	Notes      []string // what could not be read
-
-	at string // where the run lies, as Read was told
 }
 
 // Story is what there is to tell.
@@ -90,7 +88,7 @@ func (s Story) Well() bool {
 
 // Of tells the story.
 func Of(e Evidence) Story {
-	s := Story{Run: e.name(), Dir: e.Dir, at: cmp.Or(e.At, e.Dir), Verdict: e.verdict()}
+	s := Story{Run: e.name(), Dir: e.Dir, at: cmp.Or(e.RecordDir, e.Dir), Verdict: e.verdict()}
 	if e.Submission != nil {
 		s.job, s.missedTurn = e.Submission.JobID, e.neverRan() && e.State.MissedTurn()
 	}
@@ -124,7 +122,7 @@ func (s *Story) why(e Evidence) {
 	}
 	s.add("followed", e.followed(f))
 	if !e.neverRan() { // else every check says that nothing is there
-		s.add("checks", e.checks(f == nil))
+		s.add("checks", e.checks(f == nil || e.wentWell()))
 	}
 }
 
@@ -194,7 +192,7 @@ func (e *Evidence) verdict() string {
 		return cancelled
 	case r.Status == result.Ended:
 		return result.Ended.String()
-	case r.Status == result.Failed:
+	case r.JobFailed(): // however many requests were done by then
 		return failed
 	case r.Validity != nil:
 		return string(r.Validity.Verdict)
@@ -403,7 +401,7 @@ func (e *Evidence) failedPhases() []run.Phase {
 }
 
 // checks lists what the judgement found, worst first; with the numbers where
-// nothing else is the cause.
+// nothing else is the cause, or every part did what it should.
 func (e *Evidence) checks(numbers bool) string {
 	if e.Result == nil || e.Result.Validity == nil {
 		return ""
@@ -456,7 +454,7 @@ func (e *Evidence) next(s Story) string {
 		return "nothing to read: it was cancelled before it started; " + e.runsAgain()
 	}
 	if s.Failure != nil {
-		return e.said(s.Failure.Next)
+		return s.Failure.Next
 	}
 	if s.Verdict == cancelled { // its checks say no more than that it was cut short
 		return "the job was cancelled: " + e.runsAgain()
@@ -483,20 +481,6 @@ func (e *Evidence) runsAgain() string {
 		return command + " runs it again"
 	}
 	return "run it again"
-}
-
-// said is a next step of the record, with the paths by which the run was named.
-func (e *Evidence) said(next string) string {
-	if e.Plan == nil || e.Again == (collect.Again{}) {
-		return next
-	}
-	kept := collect.AgainOf(e.at, e.Plan.Dir)
-	for _, flags := range []string{"--failed", ""} {
-		if was := kept.Command(flags); was != "" {
-			next = strings.ReplaceAll(next, was, e.Again.Command(flags))
-		}
-	}
-	return next
 }
 
 func (e *Evidence) logs() string {

@@ -117,6 +117,21 @@ func TestOtherEnds(t *testing.T) {
 					{Word: "cache-warm", Outcome: result.Fail, Severity: result.Invalid, Detail: "hit rate 0.9, planned 0", Why: "a warm cache makes prefill look free"}}}
 		}, "invalid", []string{"cache-warm: hit rate 0.9, planned 0", "do not use the numbers: a warm cache"},
 			[]string{"wrote x", "cause"}},
+		"requests that a server failed": {func(e *story.Evidence) {
+			e.Sentinel.Code, e.Sentinel.Phases, e.Events = 6, nil, nil
+			e.Result.Status = result.Partial
+			e.Result.Failure = &result.Failure{Cause: "backend-failed", Confidence: result.FromSymptom, Role: "decode",
+				File: "logs/proxy-0.log", LineNumber: 6, Line: "status=500", Next: "n"}
+			e.Result.Validity = &result.Validity{Verdict: result.VerdictInvalid, Words: []string{"request-errors"},
+				Checks: []result.Check{{Word: "request-errors", Outcome: result.Fail, Severity: result.Invalid,
+					Detail: "33 of 160 requests failed"}}}
+		}, "invalid", []string{" in decode: logs/proxy-0.log:6", "line      status=500",
+			"request-errors: 33 of 160 requests failed"}, nil},
+		"a role that died after some requests were done": {func(e *story.Evidence) {
+			e.Result.Status = result.Partial
+			e.Result.Validity.Checks = []result.Check{
+				{Word: "role-died", Outcome: result.Fail, Severity: result.Invalid, Detail: "decode died"}}
+		}, "failed", []string{"disagg/0: failed\n", "decode died at 70.0 s"}, nil},
 		"a failure that nobody knows": {func(e *story.Evidence) {
 			e.Result.Failure = &result.Failure{Cause: "unknown", Confidence: result.NoCause, Role: "decode",
 				File: "logs/decode-0.log", LineNumber: 3,

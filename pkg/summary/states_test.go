@@ -30,9 +30,12 @@ func TestStates(t *testing.T) {
 // Runs beside each other whose job ended before their turn have one row; a run of another job or
 // folder has its own.
 func TestStatesOfRunsWithoutATurn(t *testing.T) {
-	missed := run.State{State: run.Cancelled, Note: run.NeverRan,
-		Reason: "the job of the sequence ended (cancelled) before this run's turn"}
+	missed := run.State{State: run.Cancelled, Note: run.NeverRan, NoTurn: true, Reason: "its job ended"}
 	require.True(t, missed.MissedTurn())
+	require.False(t, run.State{State: run.Cancelled, Note: run.NeverRan, Reason: "its job ended"}.MissedTurn())
+	old := run.State{State: run.Cancelled, Note: run.NeverRan, // of a file from before the field
+		Reason: "the job of the sequence ended (cancelled) before this run's turn"}
+	require.True(t, old.MissedTurn())
 	dirs := []string{"/s/a/0", "/s/a/1", "/s/a/2", "/s/a/3", "/s/b/4", "/s/b/5"}
 	jobs, states := map[string]run.Submission{}, map[string]run.State{}
 	for _, dir := range dirs {

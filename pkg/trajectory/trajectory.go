@@ -110,7 +110,7 @@ func tabulate(root, id string) error {
 // sweepOf reads a test and its sweep from the definitions kept with the results.
 func sweepOf(root, id string) (scenario.Test, *sweep.Sweep, error) {
 	kept := filepath.Join(root, run.DefinitionDir)
-	sc, _, err := definition.Load(filepath.Join(kept, definition.ScenarioCopy), definition.KeptFolders(kept))
+	sc, _, err := definition.Load(filepath.Join(kept, run.ScenarioCopy), definition.KeptFolders(kept))
 	if err != nil {
 		return scenario.Test{}, nil, err
 	}

@@ -98,12 +98,10 @@ func (v Verifier) File(name string) Found {
 	if found.NotRunnable = planner.NotRunnable(tests...); found.NotRunnable != "" {
 		found.name(tests)
 	}
-	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
-		if found.Err = v.Plan(name); found.Err != nil {
-			return found
-		}
-	}
 	var complaints source.Complaints
+	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
+		addEach(&complaints, v.Plan(name)) // it may end before what Check finds
+	}
 	for _, t := range tests {
 		complaints.Add(planner.Check(t))
 	}
@@ -160,6 +158,19 @@ func (v Verifier) tests(kind string, file scenario.File) ([]scenario.Test, error
 		return nil, explained(err)
 	}
 	return s.All(), nil
+}
+
+// addEach adds an error, or each error of a list that another wraps: what Check finds too is then
+// told once.
+func addEach(c *source.Complaints, err error) {
+	var list interface{ WrappedErrors() []error }
+	if !errors.As(err, &list) {
+		c.Add(err)
+		return
+	}
+	for _, e := range list.WrappedErrors() {
+		c.Add(e)
+	}
 }
 
 // explained adds to the hint at one of several test files that none of them can run.

@@ -175,10 +175,19 @@ func collected(col *collect.Collector, dir string, st *run.State, unread error) 
 // NoJob says why no verdict will come of a run that has none: Slurm refused its job, or none
 // was submitted. "" for every other run.
 func (c *Collected) NoJob(book *run.Book) string {
-	open := func(r Row) bool { return r.Result.Status == result.Unknown }
-	if !slices.ContainsFunc(c.Rows, open) {
+	open := slices.IndexFunc(c.Rows, func(r Row) bool { return r.Result.IsOpen() })
+	if open < 0 {
 		return ""
 	}
-	word, _ := book.NoJob(c.Dir)
+	word, _ := NoJob(book, c.Dir, c.Rows[open].Result)
 	return word
+}
+
+// NoJob is the same of the run in a directory with one of its records, nil for none, and the reason
+// in Slurm's words.
+func NoJob(book *run.Book, dir string, r *result.Result) (word, reason string) {
+	if !r.IsOpen() || !run.HasPlan(dir) {
+		return "", ""
+	}
+	return book.NoJob(dir)
 }

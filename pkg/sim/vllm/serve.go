@@ -3,6 +3,7 @@ package vllm
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -30,6 +31,11 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		}
 		if args, err = release.Parse(args); err != nil {
 			return refuse(p, release.Version, err)
+		}
+		for _, conflict := range arguments.Conflicts(args) {
+			if !conflict.Warning {
+				return p.Fail(program.Failed, errors.New("ValueError: "+conflict.Text))
+			}
 		}
 	}
 	c, flags, err := parseServe(args)

@@ -24,7 +24,9 @@ func TestServeRefuses(t *testing.T) {
 }
 
 func TestServeReadsWhatTheParserReturns(t *testing.T) {
-	args, err := arguments.Exactly("0.32.0").Parse(strings.Fields("m -tp 4 --max-num-se 8 --served-model-name a b --no-enable-prefix-caching"))
+	release, err := arguments.One(Release)
+	require.NoError(t, err)
+	args, err := release.Parse(strings.Fields("m -tp 4 --max-num-se 8 --served-model-name a b --no-enable-prefix-caching"))
 	require.NoError(t, err)
 	c, flags, err := parseServe(args)
 	require.NoError(t, err)

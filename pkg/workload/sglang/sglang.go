@@ -51,6 +51,17 @@ const bootstrapPort = 8998
 // then.
 const routerHealth = "/v1/models"
 
+// knownOptions are SGLang's: one near to them is misspelt.
+var knownOptions = []string{
+	"attention_backend", "chunked_prefill_size", "context_length", "disable_cuda_graph", "disable_overlap_schedule",
+	"disable_radix_cache",
+	"enable_dp_attention", "enable_mixed_chunk", "enable_torch_compile", "expert_parallel_size", "ep_size",
+	"kv_cache_dtype", "max_prefill_tokens",
+	"max_running_requests", "max_total_tokens", "mem_fraction_static", "quantization", "random_seed",
+	"schedule_policy", "served_model_name",
+	"skip_server_warmup", "tokenizer_path", "trust_remote_code",
+}
+
 var engine = &serving.Engine{
 	Server: defaultServe, HostIP: "SGLANG_HOST_IP", Keys: source.Fields(role{}),
 	Planned: map[string]string{
@@ -60,15 +71,7 @@ var engine = &serving.Engine{
 		"disaggregation_mode": "write [cmd_args.prefill] and [cmd_args.decode]",
 	},
 	// Those that decide over memory, batches and caches (python/sglang/srt/server_args.py).
-	Known: []string{
-		"attention_backend", "chunked_prefill_size", "context_length", "disable_cuda_graph", "disable_overlap_schedule",
-		"disable_radix_cache",
-		"enable_dp_attention", "enable_mixed_chunk", "enable_torch_compile", "expert_parallel_size", "ep_size",
-		"kv_cache_dtype", "max_prefill_tokens",
-		"max_running_requests", "max_total_tokens", "mem_fraction_static", "quantization", "random_seed",
-		"schedule_policy", "served_model_name",
-		"skip_server_warmup", "tokenizer_path", "trust_remote_code",
-	},
+	Known: func() []string { return knownOptions },
 	// vLLM's (vllm/engine/arg_utils.py).
 	Foreign: map[string]string{
 		"gpu_memory_utilization": "mem_fraction_static", "max_model_len": "context_length",

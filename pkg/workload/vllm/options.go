@@ -2,7 +2,9 @@ package vllm
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
@@ -12,6 +14,7 @@ import (
 // checkOptions refuses the options that `vllm serve` of the test's release would refuse, in its
 // own words: the job would fail with them after its nodes were allocated.
 func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
+	var taken []string
 	for _, key := range r.Options.Keys() {
 		if w.Unchecked(key) || w.Misspelt(r, key) || engine.Planned[key] != "" {
 			continue
@@ -21,8 +24,9 @@ func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 		for _, word := range serving.Option(key, v, serving.Negatable) {
 			words = append(words, word.String())
 		}
-		refusal := arguments.Check(w.release(), words...)
+		args, refusal := arguments.Check(w.release(), words[0], words[1:]...)
 		if refusal == nil {
+			taken = append(taken, args...)
 			continue
 		}
 		if refusal.Unknown {
@@ -34,19 +38,52 @@ func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 		c.Add(source.Errorf(v.Pos, "%s: vLLM %s says: %s", r.Path(key), refusal.Release, refusal.Words).
 			Hintf("%s", cmp.Or(refusal.Hint, "see profllm args show "+key)))
 	}
+	w.checkTogether(r, taken, c)
+}
+
+// checkTogether refuses combinations of options with which no engine starts, and notes those that
+// are probably not meant.
+func (w *Workload) checkTogether(r *serving.Role, taken []string, c *source.Complaints) {
+	for _, conflict := range arguments.Conflicts(taken) {
+		key := setHere(r, conflict.Options)
+		pos := r.Options.Get(key).Pos
+		if conflict.Warning {
+			w.Notes = append(w.Notes, fmt.Sprintf("%s: %s", pos, conflict.Text))
+			continue
+		}
+		c.Add(source.Errorf(pos, "%s: vLLM does not start with these options: %s", r.Path(key), conflict.Text).
+			Hintf("change or remove one of %s", strings.Join(conflict.Options, ", ")))
+	}
+}
+
+// setHere is the first of the options that the role sets, by the key with which it does.
+func setHere(r *serving.Role, options []string) string {
+	for _, option := range options {
+		for _, key := range r.Options.Keys() {
+			name, _, _ := strings.Cut(strings.ReplaceAll(key, "_", "-"), ".")
+			if strings.TrimPrefix(name, "no-") == strings.TrimPrefix(option, "--") {
+				return key
+			}
+		}
+	}
+	return r.Options.Keys()[0] // by an abbreviation
 }
 
 // release is what the test says of vLLM's version: by engine_version, or by the tag of an official
-// image; "" if it does not.
+// image; "" if it does not. A nightly build is newer than every release.
 func (w *Workload) release() string {
 	if w.EngineVersion != "" {
 		return w.EngineVersion
 	}
-	if tag := officialImage.FindStringSubmatch(w.DockerImageURL); tag != nil {
-		return tag[1]
+	tag := officialImage.FindStringSubmatch(w.DockerImageURL)
+	switch {
+	case tag == nil:
+		return ""
+	case tag[2] != "":
+		return arguments.Nightly
 	}
-	return ""
+	return tag[1]
 }
 
 // officialImage is an image of the vLLM project, whose tag is a version.
-var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+]v?(\d+\.\d+\.\d+)`)
+var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+](?:v?(\d+\.\d+\.\d+)|(nightly))`)

@@ -141,7 +141,7 @@ func TestExtraCmdArgs(t *testing.T) {
 	}
 	require.Len(t, s.Notes, 1)
 	require.Contains(t, s.Notes[0], "extra_cmd_args are passed to every `vllm serve`; CloudAI ignores them")
-	s, err = extra("unchecked_options = ['tensor_paralel_size']\n[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
+	s, err = extra("unchecked_options = 'tensor_paralel_size'\n[prefill]\ntensor-paralel-size=4\ndata_parallel_rank=0\n[decode]\ntensor-parallel-size=4", "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"t.toml:3:1: prefill.tensor-paralel-size goes to the engine as it is and does not size the role; did you mean tensor_parallel_size?"}, s.Notes)
 	for more, want := range map[string]string{
@@ -247,7 +247,7 @@ func TestMisspeltKeysOfARole(t *testing.T) {
 		if near != "" {
 			require.ErrorContains(t, err,
 				" is not a known option of `vllm serve`\n\thint: did you mean "+near+"? If your release has it, add it to cmd_args.unchecked_options", role)
-			w, err = read(role, "unchecked_options = ['"+strings.ReplaceAll(strings.Fields(role)[0], "_", "-")+"']\n")
+			w, err = read(role, "unchecked_options = '"+strings.ReplaceAll(strings.Fields(role)[0], "_", "-")+"'\n")
 		}
 		require.NoError(t, err, role)
 		s, err := w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 4})
@@ -281,7 +281,7 @@ func TestOptionsOfARelease(t *testing.T) {
 		{"", "max_num_seqs = 'lots'", "argument --max-num-seqs: invalid int value: 'lots'"},
 		{"", "gpu_memory_utilization = 1.5", "input should be less than or equal to 1, not 1.5"},
 		{"", "an_option_of_a_fork = 1", "t.toml:2:1: decode.an_option_of_a_fork is an option of no release of vLLM that profllm knows"},
-		{"unchecked_options = ['--an-option-of-a-fork']\n", "an_option_of_a_fork = 1", ""},
+		{"unchecked_options = '--an-option-of-a-fork'\n", "an_option_of_a_fork = 1", ""},
 		{"", "swap_space = 4", ""},
 		{"engine_version = '0.32.0'\n", "swap_space = 4", "vLLM 0.18.0 removed it"},
 		{"docker_image_url = 'vllm/vllm-openai:v0.32.0'\n", "swap_space = 4", "vLLM 0.18.0 removed it"},
@@ -289,9 +289,15 @@ func TestOptionsOfARelease(t *testing.T) {
 		{"docker_image_url = 'nvcr.io#nvidia/vllm:25.09-py3'\n", "swap_space = 4", ""},
 		{"engine_version = '0.10.2'\ndocker_image_url = 'vllm/vllm-openai:v0.32.0'\n", "swap_space = 4", ""},
 		{"engine_version = '0.10'\n", "structured_outputs_config = { backend = 'auto' }", "vLLM has it since 0.11.0"},
+		{"docker_image_url = 'vllm/vllm-openai:nightly'\n", "an_option_of_a_fork = 1", ""},
 		{"engine_version = '0.99'\n", "an_option_of_a_fork = 1", ""},
 		{"", "headless = false", "--headless has no negation: remove it"},
 		{"", "n = 1", "ambiguous option: --n could match"},
+		{"", "max_num_seqs = 16\nmax-num-batched-tokens = 8", "t.toml:3:1: decode.max-num-batched-tokens: vLLM does not start with these options: " +
+			"max_num_batched_tokens 8 is below max_num_seqs 16"},
+		{"", "'eplb_config.num_redundant_experts' = 2", "num_redundant_experts is 2, but enable_eplb is off"},
+		{"", "eplb_config = { num_redundant_experts = 2 }\nenable_eplb = true\nenable_expert_parallel = true\ntensor_parallel_size = 2", ""},
+		{"", "enable_expert_parallel = true\npipeline_parallel_size = 2", ""},
 	} {
 		err := read(c.args, c.role)
 		if c.want == "" {

@@ -128,7 +128,7 @@ func TestRoleSizes(t *testing.T) {
 
 // covers: C.6, CD-9
 func TestEngineArguments(t *testing.T) {
-	s, err := serve(t, `unchecked_options = ["enable_x", "y", "flag", "n", "f", "quoted", "user_quoted", "table", "list"]
+	s, err := serve(t, `unchecked_options = "enable_x, y, flag, n, f, quoted, user_quoted, table, list"
 [decode]
 enable_x = true
 y = false

@@ -2,11 +2,10 @@
 // release to which it exists, its kind, choices, limits and default. It reads command lines as
 // vLLM's own parser does, and says in vLLM's words what that would refuse.
 //
-//	refusal := arguments.Check("0.32.0", "--dtype", "bfloat17")
+//	_, refusal := arguments.Check("0.32.0", "--dtype", "bfloat17")
 //
-// catalogue.json is written by .ci/vllm-options with the two scripts of this folder, out of the
-// source releases of vLLM: names, kinds, choices, limits and defaults. The parser of a real
-// vLLM agrees with it (TestVLLMOptions).
+// catalogue.json is written by .ci/vllm/options out of the source releases of vLLM: names, kinds,
+// choices, limits and defaults. The parser of a real vLLM 0.32.0 agrees with it (TestVLLMOptions).
 package arguments
 
 import (
@@ -73,9 +72,9 @@ func Options() []Option { return stored().Options }
 // Find returns the option of a name: its long name with or without dashes, underscores as good as
 // dashes, or another spelling that some release knows.
 func Find(name string) (Option, bool) {
-	long := "--" + strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
+	plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
 	for _, o := range Options() {
-		if o.Name == long || o.spelled(name) || o.spelled(long) {
+		if o.Name == "--"+plain || o.spelled("--"+plain) || o.spelled("-"+plain) {
 			return o, true
 		}
 	}
@@ -101,6 +100,14 @@ func (o Option) spelled(name string) bool {
 
 // Removed is the first release that lacks an option which earlier ones had, "" if there is none.
 func (o Option) Removed() string { return o.Forms[len(o.Forms)-1].Until }
+
+// Removal says since when an option is gone, and what to use instead.
+func (o Option) Removal() string {
+	if o.Successor == "" {
+		return fmt.Sprintf("vLLM %s removed it: remove it here as well", o.Removed())
+	}
+	return fmt.Sprintf("vLLM %s removed it: use %s", o.Removed(), o.Successor)
+}
 
 // Names are the long names of the options of all releases without their dashes, underscores for
 // dashes within, also of --no-x.

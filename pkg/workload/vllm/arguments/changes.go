@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,21 +15,11 @@ type Change struct {
 	What   []string `json:"what,omitempty"` // of a changed one: each difference in words; of a removed one: its successor
 }
 
-// Changes lists the differences from one release to another, in the order of the parser. Versions
-// that mean several releases stand for the newest of these.
-func Changes(from, to string) ([]Change, error) {
-	a, err := One(from)
-	if err != nil {
-		return nil, err
-	}
-	b, err := One(to)
-	if err != nil {
-		return nil, err
-	}
-	var list []Change
+// Changes lists the differences from one release to another, in the order of the parser.
+func Changes(from, to *Release) (list []Change) {
 	for _, o := range Options() {
-		before, had := o.FormAt(a.Version)
-		after, has := o.FormAt(b.Version)
+		before, had := o.FormAt(from.Version)
+		after, has := o.FormAt(to.Version)
 		switch {
 		case had && !has:
 			c := Change{Option: o.Name, Kind: "removed"}
@@ -44,16 +35,21 @@ func Changes(from, to string) ([]Change, error) {
 			}
 		}
 	}
-	return list, nil
+	return list
 }
 
-// One is the newest release that a version means.
+// One is the release of a version, or the newest that begins with it: "0.11" is 0.11.2.
 func One(version string) (*Release, error) {
 	list, newer := At(version)
 	if len(list) == 0 || newer {
-		return nil, fmt.Errorf("the catalogue has no vLLM %s, only %s to %s", version, Oldest().Version, Newest().Version)
+		return nil, fmt.Errorf("the catalogue has no vLLM %s: it has %s to %s", version, Oldest().Version, Newest().Version)
 	}
-	return list[len(list)-1], nil
+	newest := list[len(list)-1]
+	if !newest.is(version) {
+		return nil, fmt.Errorf("the catalogue has no vLLM %s: the releases beside it are %s and %s", version,
+			list[0].Version, newest.Version)
+	}
+	return newest, nil
 }
 
 // FormAt is what the option is in a release.
@@ -69,13 +65,19 @@ func (o Option) FormAt(version string) (Form, bool) {
 func differences(a, b Form) (what []string) {
 	differ := func(name, x, y string) {
 		if x != y {
-			what = append(what, fmt.Sprintf("%s %s → %s", name, x, y))
+			what = append(what, fmt.Sprintf("%s: %s → %s", name, cmp.Or(x, "–"), cmp.Or(y, "–")))
 		}
 	}
+	differ("spellings", strings.Join(a.Names, " "), strings.Join(b.Names, " "))
 	differ("type", a.Kind(), b.Kind())
 	differ("values", a.count(), b.count())
 	differ("default", a.Preset(), b.Preset())
 	differ("range", a.Range(), b.Range())
+	differ("takes None", yesNo(a.Optional), yesNo(b.Optional))
+	differ("capitals count", yesNo(!a.Fold), yesNo(!b.Fold))
+	if (a.Choices == nil) != (b.Choices == nil) {
+		differ("choices", strings.Join(a.Choices, " "), strings.Join(b.Choices, " "))
+	}
 	for _, choice := range b.Choices {
 		if a.Choices != nil && !slices.Contains(a.Choices, choice) {
 			what = append(what, "choice "+choice+" added")
@@ -87,6 +89,13 @@ func differences(a, b Form) (what []string) {
 		}
 	}
 	return what
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 // Kind is the type in words.

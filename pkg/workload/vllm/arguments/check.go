@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,50 +11,55 @@ import (
 
 // A Refusal is why no release that a version can mean takes an option.
 type Refusal struct {
-	Release string // the newest of these releases
+	Release string // one of these releases: the newest, or the newest that has the option
 	Words   string // the words of its parser
-	Unknown bool   // it is an option of no release of the catalogue
+	Unknown bool   // no release of the catalogue has the option
 	Hint    string // what to do instead, "" if that is not known
 }
 
 // Check says why `vllm serve` of a version would refuse one option, written as words of its
-// command line: nil if a release that the version can mean takes it (see At). Without a version,
-// the newest release that has the option decides. Unknown options of releases newer than the
-// catalogue are taken.
-func Check(version string, words ...string) *Refusal {
+// command line: nil if a release that the version can mean takes it (see At), with the words as
+// Parse returns them. Without a version, the newest release that has the option decides. Unknown
+// options of releases newer than the catalogue are taken.
+func Check(version, name string, values ...string) ([]string, *Refusal) {
+	words := append([]string{name}, values...)
 	list, newer := At(version)
 	if version == "" {
 		list = []*Release{newestWith(words[0])}
 	}
 	var refusal *Refusal
 	for _, r := range slices.Backward(list) {
-		err := r.refuses(words)
+		args, err := r.option(words)
 		if err == nil {
-			return nil
+			return args, nil
 		}
 		if refusal == nil || refusal.Unknown && r.has(words[0]) {
 			refusal = &Refusal{Release: r.Version, Words: message(err), Unknown: !r.has(words[0])}
 		}
 	}
 	if refusal == nil {
-		return nil
+		return words, nil
 	}
 	refusal.Hint = hint(refusal, list, words)
 	_, known := Find(nameOf(words[0]))
 	_, negated := Find(strings.Replace(nameOf(words[0]), "--no-", "--", 1))
 	refusal.Unknown = refusal.Unknown && !known && !negated
 	if refusal.Unknown && newer {
-		return nil
+		return words, nil
 	}
 	if taker := newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
 		refusal.Hint = fmt.Sprintf("vLLM %s takes it: set cmd_args.engine_version if your release does", taker.Version)
 	}
-	return refusal
+	return nil, refusal
 }
 
-func (r *Release) refuses(words []string) error {
-	_, err := r.Parse(append([]string{"model"}, words...))
-	return err
+// option parses the words of one option.
+func (r *Release) option(words []string) ([]string, error) {
+	args, err := r.Parse(append([]string{"model"}, words...))
+	if err != nil {
+		return nil, err
+	}
+	return args[1:], nil
 }
 
 // newestWith is the newest release that knows an option's name, or the newest of all.
@@ -68,7 +74,7 @@ func newestWith(word string) *Release {
 
 func newestThatTakes(words []string) *Release {
 	for _, r := range slices.Backward(releases()) {
-		if r.load().refuses(words) == nil {
+		if _, err := r.load().option(words); err == nil {
 			return r
 		}
 	}
@@ -111,16 +117,33 @@ func hint(f *Refusal, list []*Release, words []string) string {
 	}
 	switch {
 	case f.Unknown && known && o.Removed() != "" && compare(o.Removed(), list[0].Version) <= 0:
-		if o.Successor != "" {
-			return fmt.Sprintf("vLLM %s removed it: use %s", o.Removed(), o.Successor)
+		if !list[len(list)-1].has(strings.Fields(o.Successor + " -")[0]) {
+			o.Successor = ""
 		}
-		return fmt.Sprintf("vLLM %s removed it: remove it here as well", o.Removed())
+		return o.Removal()
 	case f.Unknown && known:
 		return fmt.Sprintf("vLLM has it since %s", o.Forms[0].Since)
 	case f.Unknown:
 		return ""
 	}
 	return nearChoice(list[len(list)-1], words)
+}
+
+// Check says why the release's `vllm serve` would not start with a command line, as far as that
+// does not depend on the model and the GPUs, and what of it is probably not meant.
+func (r *Release) Check(args []string) (warnings []string, err error) {
+	parsed, err := r.Parse(args)
+	if err != nil {
+		return nil, fmt.Errorf("vLLM %s says: %w", r.Version, err)
+	}
+	for _, conflict := range Conflicts(parsed) {
+		if conflict.Warning {
+			warnings = append(warnings, conflict.Text)
+		} else {
+			err = errors.Join(err, errors.New("vLLM does not start with these options: "+conflict.Text))
+		}
+	}
+	return warnings, err
 }
 
 func nearChoice(r *Release, words []string) string {

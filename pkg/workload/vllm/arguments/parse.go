@@ -236,7 +236,7 @@ func (o *option) takes(v string) bool {
 		return wholeNumber.MatchString(v)
 	case "float":
 		_, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
-		return err == nil
+		return err == nil && !strings.ContainsAny(v, "xX")
 	case "human_readable_int_or_auto":
 		if strings.EqualFold(strings.TrimSpace(v), "auto") {
 			return true

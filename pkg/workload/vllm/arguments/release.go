@@ -64,15 +64,8 @@ func Newest() *Release {
 // Oldest is the oldest release of the catalogue.
 func Oldest() *Release { return releases()[0].load() }
 
-// Exactly returns the release of an exact version, nil if the catalogue lacks it.
-func Exactly(version string) *Release {
-	for _, r := range releases() {
-		if r.Version == version {
-			return r.load()
-		}
-	}
-	return nil
-}
+// Nightly is the version of a build that is newer than every release.
+const Nightly = "nightly"
 
 // At returns the releases that a version can mean: that of the same number; all that begin with
 // it ("0.11"); or the neighbours of one that the catalogue lacks, which has been between them. A
@@ -80,12 +73,15 @@ func Exactly(version string) *Release {
 // all, and for what is no version.
 func At(version string) (list []*Release, newer bool) {
 	number := versionNumber.FindString(version)
-	if number == "" {
+	switch {
+	case version == Nightly:
+		return []*Release{Newest()}, true
+	case number == "":
 		return nil, false
 	}
 	all := releases()
 	for _, r := range all {
-		if r.Version == number || strings.HasPrefix(r.Version, number+".") {
+		if r.is(number) {
 			list = append(list, r.load())
 		}
 	}
@@ -102,12 +98,20 @@ func At(version string) (list []*Release, newer bool) {
 	return []*Release{all[after-1].load(), all[after].load()}, false
 }
 
-// All are the releases of the catalogue, the oldest first.
-func All() []*Release {
-	for _, r := range releases() {
-		r.load()
+// Nearest is the release of the catalogue that a version means or comes closest to, "" if there
+// is none.
+func Nearest(version string) string {
+	list, _ := At(version)
+	if len(list) == 0 {
+		return ""
 	}
-	return releases()
+	return list[len(list)-1].Version
+}
+
+// is reports whether a version, or the beginning of one, is that of the release.
+func (r *Release) is(version string) bool {
+	number := versionNumber.FindString(version)
+	return r.Version == number || strings.HasPrefix(r.Version, number+".")
 }
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)

@@ -3,7 +3,8 @@
     merge.py RELEASES.json catalogue.json > new.json
 
 RELEASES.json is what extract.py printed. The catalogue so far gives the summaries and successors, which are written
-by hand, and the order of options, names and choices, which is that of vLLM's parser.
+by hand, and the order of options, names and choices, which is that of vLLM's parser. What is missing is listed on
+standard error.
 """
 
 import json
@@ -42,6 +43,10 @@ def main():
     with open(sys.argv[2]) as f:
         catalogue = {o["name"]: o for o in json.load(f)["options"]}
     order = sorted(releases, key=version)
+    for before, after in zip(order, order[1:]):
+        lost = len({o["names"][0] for o in releases[before]} - {o["names"][0] for o in releases[after]})
+        if lost > 25:
+            sys.exit(f"vLLM {after} lacks {lost} options of {before}: its sources are cut short, or its parser is new")
     options = {}
     for index, release in enumerate(order):
         for o in releases[release]:
@@ -65,6 +70,12 @@ def main():
             until = {"until": order[s["end"]]} if s["end"] < len(order) else {}
             out["forms"].append({"since": order[s["begin"]], **until, **s["form"]})
         lines.append(json.dumps(out, separators=(",", ":"), ensure_ascii=False))
+    for name, entry in options.items():
+        known, end = catalogue.get(name, {}), entry["spans"][-1]["end"]
+        if "summary" not in known and end == len(order):
+            print(f"{name} has no summary", file=sys.stderr)
+        if "successor" not in known and end < len(order) and name not in catalogue:
+            print(f"{name} is gone: has it a successor?", file=sys.stderr)
     print('{"releases":' + json.dumps(order) + ',\n"options":[')
     print(",\n".join(lines))
     print("]}")

@@ -1,0 +1,20 @@
+// Package shell quotes words for shells.
+//
+//	shell.Quote("it's") // 'it'\''s'
+package shell
+
+import (
+	"regexp"
+	"strings"
+)
+
+// plain words mean themselves in every locale.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
+
+// Quote writes a text without NUL as one word of every POSIX shell.
+func Quote(s string) string {
+	if plain.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
