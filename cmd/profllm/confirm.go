@@ -69,7 +69,7 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	p, err := a.client().PlanPairs(ctx,
 		campaign.Pairs{First: c.First, Second: c.Second, Pairs: c.Pairs, Metrics: c.Metric, Jobs: c.Jobs}, o)
 	if err != nil {
-		return err
+		return c.unsent(ctx, a, err)
 	}
 	if c.DryRun {
 		return a.printPlans(p, "text")
@@ -78,6 +78,7 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 	root := p.Root
 	if c.Rehearse {
 		err = q.rehearse(ctx, p, max(given(c.Speed), 1))
+		root = p.Root // the name may have been taken since it was planned
 	} else {
 		root, err = c.submit(ctx, q, p)
 	}
@@ -118,9 +119,17 @@ func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 // one.
 func (c confirmCmd) submit(ctx context.Context, a *app, p *campaign.Planned) (root string, err error) {
 	if root, err = a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "confirmation"); err != nil {
-		return "", err
+		return "", c.unsent(ctx, a, err)
 	}
 	return root, a.submit(ctx, root, c.submitFlags)
+}
+
+// unsent tells why no job was submitted, unless none was to be.
+func (c confirmCmd) unsent(ctx context.Context, a *app, err error) error {
+	if c.DryRun || c.Rehearse {
+		return err
+	}
+	return a.tellUnsent(ctx, c.submitFlags, c.First+" "+c.Second, "", err)
 }
 
 // answer judges a confirmation whose runs are over. err is what became of the

@@ -66,7 +66,11 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 		err = exit(verdictCode(*o.Verdict))
 	}
 	if o.News() || codeOf(err) != exitOK && ctx.Err() == nil {
-		a.tell(ctx, c.notifyFlags, nightEvent(o, codeOf(err), err))
+		e := nightEvent(o, codeOf(err), err)
+		if e.Scenario == "" { // it could not be planned
+			e.Scenario = scenarioName(c.Scenario, c.definitionFlags)
+		}
+		a.tell(ctx, c.notifyFlags, e)
 	}
 	if writeErr := o.Told(); writeErr != nil {
 		return errors.Join(writeErr, err)

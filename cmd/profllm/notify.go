@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
+	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/nightly"
 	"github.com/profllm/profllm/pkg/notify"
 	"github.com/profllm/profllm/pkg/run"
@@ -49,7 +51,7 @@ func (a *app) tellEnd(ctx context.Context, f notifyFlags, root string, ended err
 	if code == exitInterrupted {
 		return ended
 	}
-	e := notify.Event{Kind: "submission", Run: root, Code: code, Lines: []string{}}
+	e := notify.Event{Kind: "submission", Scenario: filepath.Base(root), Run: root, Code: code, Lines: []string{}}
 	if s, err := run.ReadScenario(root); err == nil {
 		e.Scenario = s.Name
 	}
@@ -68,6 +70,29 @@ func (a *app) tellEnd(ctx context.Context, f notifyFlags, root string, ended err
 	}
 	a.tell(ctx, f, e)
 	return ended
+}
+
+// tellUnsent tells why there are no jobs to wait for, to a command that would have waited, and
+// returns err. scenario is its file.
+func (a *app) tellUnsent(ctx context.Context, f submitFlags, scenario, root string, err error) error {
+	code := codeOf(err)
+	if err == nil || !f.Wait && !f.Watch || code == exitInterrupted || ctx.Err() != nil {
+		return err
+	}
+	e := notify.Event{Kind: "submission", Scenario: scenario, Run: root, Code: code, Lines: eventLines(err)}
+	if s, err := run.ReadScenario(root); root != "" && err == nil {
+		e.Scenario = s.Name
+	}
+	a.tell(ctx, f.notifyFlags, e)
+	return err
+}
+
+// scenarioName is the name by which an event calls a scenario: its file, if that cannot be read.
+func scenarioName(file string, in definitionFlags) string {
+	if s, _, err := definition.Load(file, definition.Folders(in)); err == nil {
+		return s.Name
+	}
+	return file
 }
 
 // eventLines has each message of an error on a line of its own, with its hint.

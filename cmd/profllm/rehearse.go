@@ -8,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -51,9 +52,10 @@ func (c rehearseCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	doc := document.NewJobs("rehearse")
-	doc.Root = p.Root
 	a.answers(doc)
-	return a.rehearse(ctx, p, given(c.Speed))
+	err = a.rehearse(ctx, p, given(c.Speed))
+	doc.Root = p.Root // the name may have been taken since it was planned
+	return err
 }
 
 // given is the number of a flag; 0 if it was not given.
@@ -87,10 +89,24 @@ func (a *app) next(root string, dirs []string, states map[string]run.State) {
 	}
 	a.logf("report: profllm report %s", relative(root))
 	fine := []string{run.Succeeded, run.Cancelled}
-	failed := slices.IndexFunc(dirs, func(dir string) bool { return !slices.Contains(fine, states[dir].State) })
-	if failed >= 0 {
+	failed := slices.IndexFunc(dirs, func(dir string) bool {
+		return !slices.Contains(fine, states[dir].State) && !states[dir].JudgedInvalid()
+	})
+	invalid := slices.IndexFunc(dirs, func(dir string) bool { return states[dir].JudgedInvalid() })
+	switch {
+	case failed >= 0:
 		a.logf("failed run: profllm why %s", relative(dirs[failed]))
+	case invalid >= 0:
+		a.logf("invalid run: profllm why %s", relative(dirs[invalid]))
 	}
+}
+
+// ended is the word for what became of a run, in agreement with the exit code.
+func ended(s run.State) string {
+	if s.JudgedInvalid() {
+		return string(result.VerdictInvalid)
+	}
+	return s.State
 }
 
 // progressLine says how far a rehearsal is: on a terminal in a line at its bottom, elsewhere in
@@ -103,7 +119,7 @@ type progressLine struct {
 func (l progressLine) show(p campaign.RehearsalProgress) {
 	for _, e := range p.Ended {
 		if !l.terminal || e.State.State != run.Succeeded {
-			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), e.State.State, p)
+			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), ended(e.State), p)
 		}
 	}
 	if l.terminal {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,4 +100,38 @@ seconds = 300
 	for _, program := range []string{"squeue.calls", "sacct.calls"} {
 		require.NoFileExists(t, filepath.Join(slurm, program), "Slurm was asked")
 	}
+}
+
+// Rehearsals that begin in the same second all run, each in a directory of its own.
+//
+// covers: PL-D2
+func TestRehearsalsOfOneSecond(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "nap"
+[[Tests]]
+id = "short"
+name = "nap"
+description = "waits"
+test_template_name = "Sleep"
+[Tests.cmd_args]
+seconds = 0
+`), 0o644))
+	var all sync.WaitGroup
+	var said [3]outcome
+	for i := range said {
+		all.Go(func() {
+			said[i] = profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results", "--output", "json")
+		})
+	}
+	all.Wait()
+	roots := map[string]bool{}
+	for _, o := range said {
+		require.Equal(t, exitOK, o.code, o.stderr)
+		var doc struct{ Root string }
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &doc))
+		require.FileExists(t, filepath.Join(doc.Root, "short", "0", run.ResultFile))
+		roots[doc.Root] = true
+	}
+	require.Len(t, roots, len(said))
 }

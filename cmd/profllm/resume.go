@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/campaign"
@@ -28,7 +29,7 @@ func (c resumeCmd) Run(ctx context.Context, a *app) error {
 	client := a.client()
 	rest, err := client.Rest(ctx, root, campaign.ResumeOptions{Failed: c.Failed, Templates: c.Templates})
 	if err != nil {
-		return err
+		return a.tellUnsent(ctx, c.submitFlags, filepath.Base(root), root, err)
 	}
 	doc := document.NewJobs("resume")
 	doc.Root = rest.Root
@@ -39,7 +40,7 @@ func (c resumeCmd) Run(ctx context.Context, a *app) error {
 	}
 	dirs, err := client.SubmitRest(ctx, rest, c.Settle)
 	if err != nil {
-		return err
+		return a.tellUnsent(ctx, c.submitFlags, filepath.Base(rest.Root), rest.Root, err)
 	}
 	return a.follow(ctx, client, rest.Root, dirs, c.submitFlags)
 }

@@ -143,18 +143,23 @@ type submitCmd struct {
 
 func (c submitCmd) Run(ctx context.Context, a *app) error {
 	c.live = true
-	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)
-	if err != nil {
-		return err
-	}
 	doc := document.NewJobs("submit")
-	a.answers(doc)
-	root, err := a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "scenario")
+	root, err := c.begin(ctx, a, doc)
 	if err != nil {
-		return err
+		return a.tellUnsent(ctx, c.submitFlags, scenarioName(c.Scenario, c.definitionFlags), "", err)
 	}
 	doc.Root = root
 	return a.submit(ctx, root, c.submitFlags)
+}
+
+// begin plans the scenario, and makes its directory.
+func (c submitCmd) begin(ctx context.Context, a *app, doc *document.Jobs) (root string, err error) {
+	p, err := a.plan(ctx, c.Scenario, c.planFlags, c.Simulate)
+	if err != nil {
+		return "", err
+	}
+	a.answers(doc)
+	return a.begin(p, c.New, a.allow(c.MaxNodeHours, c.Yes), "scenario")
 }
 
 // begin makes the directory of what was planned, or finds that of an interrupted
@@ -162,7 +167,8 @@ func (c submitCmd) Run(ctx context.Context, a *app) error {
 func (a *app) begin(p *campaign.Planned, anew bool, allow func(campaign.Cost) error,
 	what string) (root string, err error) {
 	if anew {
-		return p.Root, a.client().BeginAnew(p, allow)
+		err := a.client().BeginAnew(p, allow)
+		return p.Root, err // BeginAnew may have chosen another name
 	}
 	root, resumed, err := a.client().Begin(p, allow)
 	if err == nil && resumed {

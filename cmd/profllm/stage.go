@@ -17,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -53,10 +54,18 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 	if where == "auto" {
 		where = ""
 	}
+	prune := "profllm image prune"
+	if f.System != "" {
+		system, err := render.Quote(f.System)
+		if err != nil {
+			return nil, err
+		}
+		prune += " --system " + system
+	}
 	s := &stage.Stager{
 		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where,
 		Timeout:   f.Timeout,
-		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"),
+		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"), Prune: prune,
 	}
 	if screen := terminal.Below(a.stderr); isTerminal(screen) {
 		s.Progress = func(item stage.Item, bytes int64) {

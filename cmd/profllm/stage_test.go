@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,7 +55,15 @@ func TestNotStagedIsNoted(t *testing.T) {
 	code, _, stderr := profllm("slurm", "dry-run", scenario, site)
 	require.Zero(t, code, stderr)
 	require.Equal(t, 1, strings.Count(stderr, note), stderr)
-	require.Contains(t, stderr, "(15 to 20 min for 30 to 65 GB)\n\thint: profllm stage "+relative(scenario)+"\n")
+	require.Contains(t, stderr, "(15 to 20 min for 30 to 65 GB)\n\thint: profllm stage "+relative(scenario)+" --system "+dir+"/site.toml\n")
+
+	tests, hooks := filepath.Join(dir, "my tests"), filepath.Join(dir, "hooks")
+	require.NoError(t, errors.Join(os.Mkdir(tests, 0o755), os.Mkdir(hooks, 0o755)))
+	code, _, stderr = profllm("slurm", "dry-run", scenario, site, "--tests-dir", tests, "--hook-dir", hooks,
+		"--launcher=pyxis")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "hint: profllm stage "+relative(scenario)+" --system "+dir+"/site.toml --tests-dir '"+tests+
+		"' --hook-dir "+hooks+" --launcher pyxis\n", "the command takes the same flags")
 
 	_, _, stderr = profllm("slurm", "dry-run", scenario, site, "--launcher=bare")
 	require.NotContains(t, stderr, note)
@@ -66,6 +75,8 @@ func TestNotStagedIsNoted(t *testing.T) {
 	require.Equal(t, exitDefinition, code, stderr)
 	require.NotContains(t, stderr, note, "nothing fetches an image of a plan that is refused")
 
+	_, _, stderr = profllm("stage", scenario, site, "--image-size=1e8")
+	require.Contains(t, stderr, "hint: profllm image prune --system "+dir+"/site.toml --older-than 720h, or set")
 	code, _, stderr = profllm("stage", scenario, site, "--image-size=0")
 	require.Zero(t, code, stderr)
 	_, _, stderr = profllm("slurm", "dry-run", scenario, site)
@@ -81,7 +92,7 @@ func TestStage(t *testing.T) {
 	code, _, stderr := profllm("slurm", "submit", scenario, site)
 	require.Equal(t, exitNotSubmit, code, stderr)
 	require.Contains(t, stderr,
-		"these images are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+scenario)
+		"these images are not staged: nvcr.io#nvidia/vllm:26.01 ("+sqsh+")\n\thint: profllm stage "+relative(scenario)+" --system "+dir+"/site.toml\n")
 	require.NoDirExists(t, dir+"/out")
 
 	code, stdout, _ := profllm("stage", scenario, site, "--dry-run", "--output=json")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 
 	"github.com/profllm/profllm/pkg/campaign"
 )
@@ -26,7 +27,7 @@ func (a *app) submit(ctx context.Context, root string, f submitFlags) error {
 	client := a.client()
 	dirs, err := client.Submit(ctx, root, f.Settle)
 	if err != nil {
-		return err
+		return a.tellUnsent(ctx, f, filepath.Base(root), root, err)
 	}
 	return a.follow(ctx, client, root, dirs, f)
 }

@@ -62,7 +62,9 @@ func (c verifyCmd) Run(ctx context.Context, a *app) error {
 	}
 	idle := n.Idle+n.Part > 0
 	switch {
-	case n.Bad > 0 || idle && c.Runnable:
+	case idle && c.Runnable:
+		return fail(exitDefinition, fmt.Errorf("%s; with --runnable, files that are not runnable count as failures", n))
+	case n.Bad > 0:
 		return fail(exitDefinition, errors.New(n.String()))
 	case idle && !a.json():
 		a.logf("%s", n)

@@ -53,6 +53,8 @@ func (c whyCmd) Run(ctx context.Context, a *app) error {
 			tell(story.OfRun(col, dir, relative(dir)))
 		}
 	}
+	files, err = a.checkLogs(files)
+	tell(nil, err)
 	if len(files) > 0 {
 		tell(a.tellLogs(files...))
 	}

@@ -40,11 +40,14 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	}
 	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string][]byte{},
 		Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: of.Metrics}}
+	if f.Time.IsZero() {
+		p.again = func() (*Planned, error) { return c.silent().PlanPairs(ctx, of, f) }
+	}
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
 	var err error
 	var o planner.Options
-	absent, args := [2][]stage.Item{}, [2]string{of.First, of.Second}
+	absent, args, staging := [2][]stage.Item{}, [2]string{of.First, of.Second}, [2]string{}
 	for i, arg := range args {
 		d, err := c.definedBy(ctx, arg, f)
 		if err != nil {
@@ -55,12 +58,16 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 				return nil, err
 			}
 		}
+		staging[i] = d.staging
 		k.Sides[i] = planner.Side{Scenario: d.scenario, System: d.system, Test: d.test}
 		if k.Sides[i].Images, absent[i], err = stagedImages(append(slices.Concat(d.scenario.PreTest,
 			d.scenario.PostTest), d.test), d.system, o); err != nil {
 			return nil, err
 		}
 		if d.system.CacheDockerImagesLocally {
+			if len(absent[i]) > 0 && len(p.Missing) == 0 {
+				p.staging = d.staging
+			}
 			p.Missing = append(p.Missing, absent[i]...)
 			absent[i] = nil
 		}
@@ -90,9 +97,9 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	if err := c.printed(p, set, f.Templates); err != nil {
 		return nil, err
 	}
-	for i, arg := range args {
+	for i, command := range staging {
 		if !f.Simulate {
-			c.noteFetched(absent[i], arg)
+			c.noteFetched(absent[i], command)
 		}
 	}
 	return p, nil
@@ -114,6 +121,7 @@ type defined struct {
 	test     scenario.Test
 	system   *config.System
 	files    *definition.Files
+	staging  string // the command that stages its images
 }
 
 // definedBy finds a test by FILE, FILE#TEST or a directory of runs.
@@ -133,6 +141,8 @@ func (c *Client) definedBy(ctx context.Context, arg string, f Options) (d define
 		folders = definition.KeptFolders(kept)
 		f.System = cmp.Or(f.System, filepath.Join(kept, run.SystemCopy))
 	}
+	f.Folders = folders
+	d.staging = c.staging(file, f)
 	if d.scenario, d.files, err = definition.Load(file, folders); errors.Is(err, fs.ErrNotExist) {
 		return d, as(Usage, err)
 	} else if err != nil {

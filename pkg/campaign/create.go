@@ -82,7 +82,8 @@ func (c *Client) Begin(p *Planned, allow func(Cost) error) (root string, resumed
 	if root, err = c.Unfinished(p); err != nil || root != "" {
 		return root, true, as(NotSubmitted, err)
 	}
-	return p.Root, false, c.begin(p, allow)
+	err = c.begin(p, allow)
+	return p.Root, false, err // begin may have chosen another name
 }
 
 // BeginAnew is Begin without a look for interrupted submissions.
@@ -103,23 +104,61 @@ func (c *Client) begin(p *Planned, allow func(Cost) error) error {
 	return as(NotSubmitted, c.create(p))
 }
 
-// create makes the scenario's directory, with everything in it but the jobs.
+// mostNames is how many names are tried. Each that is taken is of another submission.
+const mostNames = 100
+
+// create makes the scenario's directory, with everything in it but the jobs. If another
+// submission has taken the name since it was chosen, all is planned again under the next free
+// name.
 func (c *Client) create(p *Planned) error {
+	for range mostNames {
+		err := c.createNamed(p)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if _, gone := os.Lstat(p.Root); gone != nil {
+			return err // what is there is not the name
+		}
+		if p.again == nil {
+			return fmt.Errorf("%w\n\thint: --time names this directory; give another time, or leave it out", err)
+		}
+		if err := p.rename(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: other submissions took each of %d names\n\thint: try again", c.relative(p.Root), mostNames)
+}
+
+// rename plans p again under the next free name.
+func (p *Planned) rename() error {
+	next, err := p.again()
+	if err != nil {
+		return err
+	}
+	if next.Digest != p.Digest || len(next.Runs) != len(p.Runs) {
+		return fmt.Errorf("%s was changed while it was submitted\n\thint: try again", p.Scenario)
+	}
+	for i := range next.Runs {
+		next.Runs[i].Plan.Rehearsal = p.Runs[i].Plan.Rehearsal
+	}
+	next.Local = p.Local
+	*p = *next
+	return nil
+}
+
+// createNamed makes the directory under the name that was planned.
+func (c *Client) createNamed(p *Planned) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
 	pid := os.Getpid()
-	err = run.Create(p.Root, run.Scenario{
+	return run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
 		Host: host, PID: pid, ProcessStart: process.Start(pid), Skipped: p.Skipped, Simulated: p.Simulated,
 		Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
 		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
 	}, p.Runs, p.Batches)
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w\n\thint: another submission in the same second uses this name; try again", err)
-	}
-	return err
 }
 
 // Unfinished finds an interrupted submission of the same definitions.

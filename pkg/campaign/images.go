@@ -10,6 +10,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/stage"
 )
@@ -48,11 +49,28 @@ func stagedImages(tests []scenario.Test, sys *config.System,
 
 // noteFetched warns of images that nodes fetch inside the job, while it holds their
 // GPUs. The times are SemiAnalysisAI/InferenceX#2785's.
-func (c *Client) noteFetched(absent []stage.Item, scenario string) {
+func (c *Client) noteFetched(absent []stage.Item, staging string) {
 	for _, item := range absent {
-		c.note("image %s is not staged: a node without the image fetches it inside the job while its GPUs wait (15 to 20 min for 30 to 65 GB)\n\thint: profllm stage %s",
-			item.Name, c.relative(scenario))
+		c.note("image %s is not staged: a node without the image fetches it inside the job while its GPUs wait (15 to 20 min for 30 to 65 GB)\n\thint: %s",
+			item.Name, staging)
 	}
+}
+
+// staging is the command that stages the images of a scenario as these options plan it.
+func (c *Client) staging(file string, f Options) string {
+	words := []string{"profllm", "stage", c.relative(file)}
+	for _, flag := range []struct{ name, value string }{{"--system", f.System}, {"--tests-dir", f.Folders.TestsDir},
+		{"--hook-dir", f.Folders.HookDir}, {"--launcher", f.Launcher}} {
+		if flag.value != "" {
+			words = append(words, flag.name, flag.value)
+		}
+	}
+	for i, w := range words {
+		if quoted, err := render.Quote(w); err == nil { // a path with a NUL byte was not found
+			words[i] = quoted
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // staged refuses jobs that would find no image.
@@ -64,5 +82,5 @@ func (p *Planned) staged() error {
 	for i, item := range p.Missing {
 		names[i] = item.Name + " (" + item.Path + ")"
 	}
-	return as(NotSubmitted, fmt.Errorf("not submitted: cache_docker_images_locally is set, but these images are not staged: %s\n\thint: profllm stage %s", strings.Join(names, ", "), p.Scenario))
+	return as(NotSubmitted, fmt.Errorf("not submitted: cache_docker_images_locally is set, but these images are not staged: %s\n\thint: %s", strings.Join(names, ", "), p.staging))
 }

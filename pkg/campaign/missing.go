@@ -40,8 +40,26 @@ func Missing(err error) string {
 	return ""
 }
 
+// dangling finds a symbolic link in a path, or at its end, that leads to nothing; "" for none.
+func dangling(path string) (link, target string) {
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			return "", ""
+		}
+		if target, err := os.Readlink(at); err == nil {
+			return at, target
+		}
+		if at == filepath.Dir(at) {
+			return "", ""
+		}
+	}
+}
+
 // nearHint names what the folder holds that may have been meant.
 func nearHint(path string) string {
+	if link, target := dangling(path); link != "" {
+		return fmt.Sprintf("\n\thint: %s is a symbolic link to %s, which does not exist", link, target)
+	}
 	dir, base := filepath.Dir(path), filepath.Base(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {

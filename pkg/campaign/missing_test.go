@@ -32,6 +32,17 @@ func TestMissingFilesAreNamedWithNearOnes(t *testing.T) {
 		got := Explain(fmt.Errorf("scenario: %w", err))
 		require.Equal(t, "scenario: "+strings.ReplaceAll(want, "DIR", dir), got, name)
 	}
+	require.NoError(t, os.Symlink("gone.toml", filepath.Join(dir, "link.toml")))
+	require.NoError(t, os.Symlink("gone", filepath.Join(dir, "link")))
+	for name, link := range map[string]string{"link.toml": "link.toml", "link/a.toml": "link", "link": "link"} {
+		_, err := os.Stat(filepath.Join(dir, name))
+		target := strings.Replace(link, "link", "gone", 1)
+		require.Equal(t, dir+"/"+name+": no such file or directory\n\thint: "+dir+"/"+link+" is a symbolic link to "+target+
+			", which does not exist", Explain(err))
+	}
+	c := &Client{WorkDir: dir}
+	require.EqualError(t, c.CheckFolder("--output-dir", filepath.Join(dir, "link", "x")),
+		"--output-dir: link is a symbolic link to gone, which does not exist\n\thint: make that folder, or name another")
 	_, err := os.Open(filepath.Join(dir, "x.toml"))
 	require.NotContains(t, Explain(fmt.Errorf("%w\n\thint: another", err)), "files in", "a hint of its own is kept")
 	require.Equal(t, "other", Explain(fmt.Errorf("other")))

@@ -62,6 +62,10 @@ type Planned struct {
 	Missing     []stage.Item // images that the plans expect in files, and that are not there
 	Confirm     *run.Confirmation
 	Speed       int // of the rehearsal that a lock is of; 0: nothing is said
+
+	staging string // the command that stages its images
+
+	again func() (*Planned, error) // plans it under the next free name; nil if the user gave the name's time
 }
 
 // Plan reads the definitions, plans every run and renders its script.
@@ -102,7 +106,10 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	p := &Planned{
 		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
 		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
-		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir,
+		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
+	}
+	if f.Time.IsZero() {
+		p.again = func() (*Planned, error) { return c.silent().Plan(ctx, file, f) }
 	}
 	if sys.CacheDockerImagesLocally {
 		p.Missing, absent = absent, nil
@@ -146,7 +153,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		}
 	}
 	if !f.Simulate {
-		c.noteFetched(absent, file) // last: a plan that is refused fetches nothing
+		c.noteFetched(absent, p.staging) // last: a plan that is refused fetches nothing
 	}
 	return p, nil
 }
@@ -186,9 +193,13 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 	return o, nil
 }
 
-// CheckFolder refuses a folder to write to that is a file, before anything is done; what names
-// the setting.
+// CheckFolder refuses a folder to write to that is a file, or a link to nothing, before anything
+// is done; what names the setting.
 func (c *Client) CheckFolder(what, dir string) error {
+	if link, target := dangling(dir); link != "" {
+		return as(Usage, fmt.Errorf("%s: %s is a symbolic link to %s, which does not exist\n\thint: make that folder, or name another",
+			what, c.relative(link), target))
+	}
 	if info, err := os.Stat(dir); errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return as(Usage, fmt.Errorf("%s is a file, or lies below one: %s\n\thint: name a folder", what, c.relative(dir)))
 	}

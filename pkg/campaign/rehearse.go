@@ -73,6 +73,10 @@ func (c *Client) Rehearse(ctx context.Context, p *Planned,
 	if err := c.create(p); err != nil {
 		return nil, nil, as(NotSubmitted, err)
 	}
+	byRun := map[string]time.Duration{}
+	for i, r := range p.Runs {
+		byRun[r.Plan.Dir] = costs[i]
+	}
 	if err := os.MkdirAll(localJobs(), 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +86,7 @@ func (c *Client) Rehearse(ctx context.Context, p *Planned,
 	}
 	sched := local.New(localJobs(), c.Executable, c.Environ, c.Now)
 	r := rehearsal{Client: c, sched: sched, submitter: c.submitter(sched, 0), ended: map[string]run.State{},
-		clock: newClock(c.Now, how.Progress, costs)}
+		clock: newClock(c.Now, how.Progress, byRun)}
 	var late []string // what waits for the company's end
 	for _, rel := range scenario.InOrder() {
 		unit, err := run.ReadUnit(filepath.Join(p.Root, rel))
@@ -108,10 +112,10 @@ func (c *Client) Rehearse(ctx context.Context, p *Planned,
 }
 
 // setSpeed chooses the speed if nobody did, writes it into the plans, and says how long
-// all takes. It returns how long each run does, by its directory.
-func (c *Client) setSpeed(p *Planned, speed int) (map[string]time.Duration, error) {
+// all takes. It returns how long each run does.
+func (c *Client) setSpeed(p *Planned, speed int) ([]time.Duration, error) {
 	var all cost
-	costs := map[string]cost{}
+	costs := make([]cost, len(p.Runs))
 	timed := map[string]bool{}
 	for i := range p.Runs {
 		pl := p.Runs[i].Plan
@@ -122,7 +126,7 @@ func (c *Client) setSpeed(p *Planned, speed int) (map[string]time.Duration, erro
 		if len(pl.Job.Until) > 0 {
 			one = cost{} // it goes on beside others
 		}
-		costs[pl.Dir], all = one, all.plus(one)
+		costs[i], all = one, all.plus(one)
 		_, env := c.knobs(pl)
 		for _, name := range knobs.TimedFaults(env(knobs.FaultsVar)) {
 			timed[name] = true
@@ -140,9 +144,9 @@ func (c *Client) setSpeed(p *Planned, speed int) (map[string]time.Duration, erro
 	default:
 		speed = chosenSpeed(all)
 	}
-	took := map[string]time.Duration{}
-	for dir, one := range costs {
-		took[dir] = one.at(speed)
+	took := make([]time.Duration, len(costs))
+	for i, one := range costs {
+		took[i] = one.at(speed)
 	}
 	for i := range p.Runs {
 		pl := p.Runs[i].Plan

@@ -3,7 +3,6 @@ package campaign
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -31,7 +30,7 @@ func Standings(dirs []string, subs map[string]run.Submission, states map[string]
 			n.Open++
 		case st.State == run.Succeeded:
 			n.Succeeded++
-		case st.State == run.Failed && st.ExitCode == strconv.Itoa(run.JudgedInvalid)+":0":
+		case st.JudgedInvalid():
 			n.Invalid++
 		default:
 			n.Failed++

@@ -240,7 +240,10 @@ func fillLoad(dir string, p *plan.Plan, l *plan.Load) error {
 }
 
 func folders(dir string) error {
-	return errors.Join(os.MkdirAll(filepath.Join(dir, RawDir), 0o755), os.MkdirAll(filepath.Join(dir, LogDir), 0o755))
+	if err := os.MkdirAll(filepath.Join(dir, RawDir), 0o755); err != nil {
+		return err // the other has the same, most often
+	}
+	return os.MkdirAll(filepath.Join(dir, LogDir), 0o755)
 }
 
 // hooksOf lists the hooks of a plan: those before it, then those after it.

@@ -320,7 +320,7 @@ func TestEightAtOnce(t *testing.T) {
 			done++
 			continue
 		}
-		require.Regexp(t, `(?s)^4 .*(another submission in the same second uses this name|another command .*is submitting this run)`, said)
+		require.Regexp(t, `(?s)^4 .*(--time names this directory|another command .*is submitting this run)`, said)
 	}
 	require.Positive(t, done)
 	require.Len(t, s.Jobs(), 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,11 @@ type State struct {
 	// NoTurn says that the run never ran because its job ended during an earlier run.
 	NoTurn bool   `json:"no_turn,omitempty"`
 	Name   string `json:"-"` // of the job, as the scheduler has it
+}
+
+// JudgedInvalid reports whether nothing of the job failed, but a result is invalid.
+func (s State) JudgedInvalid() bool {
+	return s.State == Failed && s.ExitCode == strconv.Itoa(JudgedInvalid)+":0"
 }
 
 // Final reports whether the job can no longer change.

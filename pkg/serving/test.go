@@ -118,6 +118,12 @@ func (s *Test) health() string {
 	return "/health"
 }
 
+// beginsWithNumber reports whether a version does, but for a leading v.
+func beginsWithNumber(version string) bool {
+	plain := strings.TrimPrefix(version, "v")
+	return plain != "" && '0' <= plain[0] && plain[0] <= '9'
+}
+
 // extra adds extra_cmd_args to every server's options.
 func (s *Test) extra(t scenario.Test, c *source.Complaints) {
 	extra := t.ExtraCmdArgs
@@ -158,6 +164,11 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 		c.Add(source.Errorf(s.args.PosOf("bench_host"),
 			"cmd_args.bench_host %q must be a host name, without scheme or path", s.BenchHost).
 			Hintf("write bench_host = \"node1\""))
+	}
+	if s.EngineVersion != "" && !beginsWithNumber(s.EngineVersion) {
+		c.Add(source.Errorf(s.args.PosOf("engine_version"),
+			"cmd_args.engine_version %q is no version: it must begin with a number", s.EngineVersion).
+			Hintf("write the version that the servers report, or its beginning: engine_version = \"0.11\""))
 	}
 	CheckPath(s.args, "healthcheck", s.Healthcheck, c)
 	CheckPath(s.args, "serve_healthcheck", s.ServeHealthcheck, c)

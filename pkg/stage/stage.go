@@ -52,6 +52,7 @@ type Stager struct {
 	Poll      time.Duration                // between two looks at another's lock; default 1 s
 	Host      string                       // of this process
 	Job       string                       // Slurm's, "" for none
+	Prune     string                       // command that removes images of this site; for messages
 }
 
 // Values of Where.
@@ -162,7 +163,8 @@ func (s *Stager) checkSpace(dir string) error {
 		return err
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need {
-		return fmt.Errorf("%s has %s free, an image of %s compressed needs %s\n\thint: profllm image prune --older-than 720h, or set the size with --image-size", dir, bytesText(free), bytesText(s.ImageSize), bytesText(need))
+		return fmt.Errorf("%s has %s free, an image of %s compressed needs %s\n\thint: %s --older-than 720h, or set the size with --image-size",
+			dir, bytesText(free), bytesText(s.ImageSize), bytesText(need), s.Prune)
 	}
 	return nil
 }

@@ -283,9 +283,9 @@ func TestImportFails(t *testing.T) {
 
 func TestNoSpace(t *testing.T) {
 	w := newWorld(t, "enroot")
-	w.stager.ImageSize = 1 << 60
+	w.stager.ImageSize, w.stager.Prune = 1<<60, "profllm image prune --system s.toml"
 	_, err := w.stager.Stage(t.Context(), w.item("pyxis"))
-	require.ErrorContains(t, err, "needs 2882303761.5 GB\n\thint: profllm image prune")
+	require.ErrorContains(t, err, "needs 2882303761.5 GB\n\thint: profllm image prune --system s.toml --older-than 720h, or ")
 	require.Empty(t, w.calls())
 }
 

@@ -281,6 +281,8 @@ func TestModulesAndPorts(t *testing.T) {
 // covers: CD-39, CD-45
 func TestRefusals(t *testing.T) {
 	for args, want := range map[string]string{
+		"engine_version='banana'":                         "cmd_args.engine_version \"banana\" is no version: it must begin with a number",
+		"engine_version='v'":                              "cmd_args.engine_version \"v\" is no version: it must begin with a number",
 		"bench_host='http://x'":                           "cmd_args.bench_host \"http://x\" must be a host name, without scheme or path",
 		"serve_healthcheck='health'":                      "serve_healthcheck \"health\" must begin with a slash",
 		"prefill={gpu_ids='0'}":                           "prefill.gpu_ids is set, but decode.gpu_ids is not",
