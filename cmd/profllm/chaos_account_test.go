@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -259,13 +260,17 @@ func (c *chaos) collected(e execution, root string) {
 		}
 		first, said = files, o
 	}
-	want := exitOK
+	want, unjudged := exitOK, exitOK
 	for _, r := range e.runs {
 		dir := filepath.Join(root, r.dir)
 		var end run.Sentinel
 		well := run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.Code == 0
 		switch says := c.verdict(e, dir); {
-		case says == endsValid, says == endsRefused, says == endsLost:
+		case says == endsValid:
+		case says == endsLost:
+			unjudged = exitNotOver
+		case says == endsRefused:
+			unjudged = cmp.Or(unjudged, exitNotSubmit)
 		case says == endsCancelled, !well, jobStateFails(e, dir):
 			want = exitJobFailed
 		case says == endsTimeout && e.kind == "loads": // all were over before
@@ -273,7 +278,7 @@ func (c *chaos) collected(e execution, root string) {
 			want = exitInvalid
 		}
 	}
-	if said.code != want {
+	if want = cmp.Or(want, unjudged); said.code != want {
 		c.Errorf("%s: collect exits with %d, want %d:\n%s", e.name, said.code, want, said.stdout)
 	}
 }

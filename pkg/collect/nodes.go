@@ -41,8 +41,8 @@ func addNodes(e *evidence, d *draft) {
 }
 
 // unfit is the first check that ended the job before its servers started; nil if
-// none did. The preflight is no log: its word is taken from the events.
-func unfit(events []job.Event) *result.Failure {
+// none did. The preflight is no log: its word is taken from the events. A rehearsal has one node.
+func unfit(events []job.Event, rehearsed bool) *result.Failure {
 	var f *result.Failure
 	for _, x := range events {
 		if x.Event != job.PreflightFailed {
@@ -52,8 +52,10 @@ func unfit(events []job.Event) *result.Failure {
 		if f == nil {
 			f = &result.Failure{
 				Cause: cause.ID, Line: x.Check + ": " + x.Text, File: run.PreflightFile, Node: x.Node,
-				Next:       fmt.Sprintf("%s; to run without it: exclude_nodes = [%q]", cause.Next, x.Node),
-				Confidence: result.Exact,
+				Next: cause.Next, Confidence: result.Exact,
+			}
+			if !rehearsed {
+				f.Next += fmt.Sprintf("; to run without it: exclude_nodes = [%q]", x.Node)
 			}
 			continue
 		}

@@ -3,6 +3,7 @@ package summary
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -85,12 +87,29 @@ func differences(rows []cache.Row) map[string]string {
 		settings := make([]map[string]string, len(list))
 		for i, r := range list {
 			settings[i] = r.Result.Config.Settings
+			if r.Result.IsOpen() {
+				settings[i] = withKnobs(settings[i], list)
+			}
 		}
 		for i, text := range plan.Differences(settings) {
 			of[list[i].Dir] = text
 		}
 	}
 	return of
+}
+
+// withKnobs adds the settings of the simulator that other runs of the test have: one that has not
+// begun does not know its shell's yet, and is no different for that.
+func withKnobs(settings map[string]string, others []cache.Row) map[string]string {
+	settings = maps.Clone(settings)
+	for _, r := range others {
+		for key, value := range r.Result.Config.Settings {
+			if _, has := settings[key]; !has && strings.HasPrefix(key, plan.EnvSetting+knobs.KnobPrefix) {
+				settings[key] = value
+			}
+		}
+	}
+	return settings
 }
 
 // testDir is the directory of the test that a run or a load belongs to, or the parent of

@@ -94,6 +94,13 @@ func TestResultsOfOneTestShowSettings(t *testing.T) {
 	require.Regexp(t, `^ run    settings            verdict  done`, out)
 	require.Contains(t, out, "\n a/0/1  max_concurrency=4   valid\n a/0/2  max_concurrency=16  valid\n b/0                        valid")
 	require.Regexp(t, `^ run  verdict  done`, printed(of("a/0", "4"), of("b/0", "8")))
+
+	begun, waiting := of("a/0/1", "4"), of("a/0/2", "4")
+	begun.Result.Config.Settings["extra_env_vars.PROFLLM_SIM_ITL"] = "2ms"
+	waiting.Result.Status = result.Unknown
+	require.NotContains(t, printed(begun, waiting), "settings", "it will have the same")
+	waiting.Result.Status = result.Completed
+	require.Contains(t, printed(begun, waiting), "PROFLLM_SIM_ITL=2ms")
 }
 
 // Runs are named by their places below the scenario's directory, where each has another.
