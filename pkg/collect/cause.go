@@ -58,7 +58,7 @@ func (c *Collector) table(p *plan.Plan) *failure.Table {
 // error says so, and the others decide. Of a run that ended before its servers
 // started, the preflight knows.
 func causeOf(e *evidence, table *failure.Table) (*result.Failure, error) {
-	if f := unfit(e.events, e.plan.Rehearsal != nil); f != nil {
+	if f := unfit(e.events, e.plan != nil && e.plan.Rehearsal != nil); f != nil {
 		return f, nil
 	}
 	if table == nil {
