@@ -75,7 +75,7 @@ func (c confirmCmd) Run(ctx context.Context, a *app) error {
 		return a.printPlans(p, "text")
 	}
 	q := a.quieted(a.stderr) // what planning and submission say is no answer
-	root := p.Root
+	var root string
 	if c.Rehearse {
 		err = q.rehearse(ctx, p, max(given(c.Speed), 1))
 		root = p.Root // the name may have been taken since it was planned

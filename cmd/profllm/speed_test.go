@@ -85,13 +85,6 @@ func TestRehearsalSpeed(t *testing.T) {
 	require.Contains(t, o.stderr, " at speed 8: ")
 }
 
-func relativeTo(t *testing.T, dir, path string) string {
-	t.Helper()
-	rel, err := filepath.Rel(dir, path)
-	require.NoError(t, err)
-	return rel
-}
-
 // What nobody would obey is refused before anything is made.
 func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 	t.Parallel()
