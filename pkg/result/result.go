@@ -348,7 +348,7 @@ type Failure struct {
 	Rank       string       `json:"rank,omitempty"`
 	Next       string       `json:"next" jsonschema:"what to do about the failure"`
 	Command    Command      `json:"-"` // that does so; collect writes it behind Next
-	Confidence Confidence   `json:"confidence"`
+	Confidence Confidence   `json:"confidence" jsonschema:"what the cause rests on: exact is a log line that names a root cause, job-state the scheduler's word, symptom a log line that shows a consequence, unknown nothing"`
 	Tail       []string     `json:"tail,omitempty" jsonschema:"last lines of the log, if the cause is unknown"`
 	Others     []OtherCause `json:"others,omitempty" jsonschema:"further causes that were found, in order of time"`
 }
