@@ -2,6 +2,7 @@ package source
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,8 +27,8 @@ type duplicate struct {
 // mentioned wins. A document that this parser rejects although the decoder took it
 // simply has fewer positions.
 func walk(file string, data []byte) *walker {
-	w := &walker{file: file, index: map[string]Pos{}, count: map[string]int{}, defined: map[string]Pos{},
-		leaf: map[string]bool{}}
+	w := &walker{file: file, lines: lineStarts(data), index: map[string]Pos{}, count: map[string]int{},
+		defined: map[string]Pos{}, leaf: map[string]bool{}}
 	w.p.Reset(data)
 	base := ""
 	for w.p.NextExpression() {
@@ -58,6 +59,7 @@ func walk(file string, data []byte) *walker {
 type walker struct {
 	p     unstable.Parser
 	file  string
+	lines []int // the offset at which each line begins
 	index map[string]Pos
 	count map[string]int // elements seen so far, by path of the array of tables
 	last  Pos            // of the key part noted most recently
@@ -154,7 +156,23 @@ func (w *walker) value(n *unstable.Node, path string) {
 	}
 }
 
+// pos is where a node begins. The parser's own Shape counts the lines from the document's begin, so
+// a document of n keys would take n² steps.
 func (w *walker) pos(n *unstable.Node) Pos {
-	s := w.p.Shape(n.Raw).Start
-	return Pos{File: w.file, Line: s.Line, Col: s.Column}
+	at := int(n.Raw.Offset)
+	line, exact := slices.BinarySearch(w.lines, at)
+	if exact {
+		line++
+	}
+	return Pos{File: w.file, Line: line, Col: at - w.lines[line-1] + 1}
+}
+
+func lineStarts(data []byte) []int {
+	starts := []int{0}
+	for i, b := range data {
+		if b == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
 }

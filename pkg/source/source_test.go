@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -162,4 +163,36 @@ func FuzzParse(f *testing.F) {
 		var got target
 		_ = Decode(table, &got)
 	})
+}
+
+// The positions are those of the parser, and a document of many keys takes time in proportion.
+func TestPositionsAreTheParsers(t *testing.T) {
+	data := []byte("a = 1\r\n\n[b]\nc.d = 2\n\"é\" = 3\n[[e]]\nf = [1,\n 2]\n[[e]]\nf = { g = 1, h = 2 }")
+	w := walk("t.toml", data)
+	require.Greater(t, len(w.index), 8)
+	w.p.Reset(data)
+	for w.p.NextExpression() {
+		for it := w.p.Expression().Key(); it.Next(); {
+			s := w.p.Shape(it.Node().Raw).Start
+			require.Equal(t, Pos{File: "t.toml", Line: s.Line, Col: s.Column}, w.pos(it.Node()))
+		}
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, tests := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("tests=%d", tests), func(b *testing.B) {
+			var text strings.Builder
+			for i := range tests {
+				fmt.Fprintf(&text, "[[Tests]]\nid = \"t%d\"\ntime_limit = \"1m\"\n", i)
+			}
+			data := []byte(text.String())
+			for b.Loop() {
+				if _, err := Parse("t.toml", data); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(tests), "µs/test")
+		})
+	}
 }
