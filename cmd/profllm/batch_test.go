@@ -383,7 +383,7 @@ func TestSlurmUntil(t *testing.T) {
 	o := profllm(t, dir, nil, "slurm", "resume", s.root, "--wait")
 	require.Equal(t, exitOK, o.code)
 	r := readResult(t, s.dirOf(0))
-	require.Equal(t, result.Cancelled, r.Status)
+	require.Equal(t, result.Ended, r.Status)
 	require.Equal(t, "COMPLETED", r.Slurm.State)
 	data, err := os.ReadFile(filepath.Join(s.dirOf(0), run.EventFile))
 	require.NoError(t, err)
