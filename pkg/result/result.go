@@ -224,7 +224,7 @@ type Slurm struct {
 	JobID     string     `json:"job_id"`
 	Partition string     `json:"partition,omitempty"`
 	Account   string     `json:"account,omitempty"`
-	State     string     `json:"state" jsonschema:"Slurm's state, such as COMPLETED"`
+	State     string     `json:"state" jsonschema:"Slurm's state, such as COMPLETED; UNKNOWN if it gives none"`
 	ExitCode  string     `json:"exit_code,omitempty" jsonschema:"exit code and signal, as CODE:SIGNAL"`
 	NodeList  string     `json:"nodelist,omitempty"`
 	Start     *time.Time `json:"start,omitempty"`
