@@ -3,7 +3,6 @@ package vllm
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -32,10 +31,8 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		if args, err = release.Parse(args); err != nil {
 			return refuse(p, release.Version, err)
 		}
-		for _, conflict := range arguments.Conflicts(args) {
-			if !conflict.Warning {
-				return p.Fail(program.Failed, errors.New("ValueError: "+conflict.Text))
-			}
+		if err := arguments.Startable(args); err != nil {
+			return p.Fail(program.Failed, fmt.Errorf("ValueError: %w", err))
 		}
 	}
 	c, flags, err := parseServe(args)

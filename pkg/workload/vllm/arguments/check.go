@@ -1,7 +1,6 @@
 package arguments
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,12 +135,8 @@ func (r *Release) Check(args []string) (warnings []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("vLLM %s says: %w", r.Version, err)
 	}
-	for _, conflict := range Conflicts(parsed) {
-		if conflict.Warning {
-			warnings = append(warnings, conflict.Text)
-		} else {
-			err = errors.Join(err, errors.New("vLLM does not start with these options: "+conflict.Text))
-		}
+	if warnings, err = startable(parsed); err != nil {
+		err = fmt.Errorf("vLLM does not start with these options: %w", err)
 	}
 	return warnings, err
 }

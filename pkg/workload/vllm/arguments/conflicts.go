@@ -2,6 +2,7 @@ package arguments
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,6 +26,24 @@ func Conflicts(args []string) (list []Conflict) {
 		}
 	}
 	return list
+}
+
+// Startable says why no engine starts with what Parse returned, nil if none of the rules does.
+func Startable(parsed []string) error {
+	_, err := startable(parsed)
+	return err
+}
+
+// startable parts the conflicts into warnings and errors.
+func startable(parsed []string) (warnings []string, err error) {
+	for _, c := range Conflicts(parsed) {
+		if c.Warning {
+			warnings = append(warnings, c.Text)
+		} else {
+			err = errors.Join(err, errors.New(c.Text))
+		}
+	}
+	return warnings, err
 }
 
 // A rule says when options stand against each other.

@@ -1,7 +1,6 @@
 package arguments
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,11 +64,7 @@ func TestConflicts(t *testing.T) {
 
 // The real engine refuses each of them too, and not the near ones for that reason.
 func TestVLLMConflicts(t *testing.T) {
-	home := os.Getenv("VLLM_LAB")
-	if home == "" {
-		require.NotEqual(t, "1", os.Getenv("PROFLLM_REQUIRE_VLLM"), "VLLM_LAB is not set")
-		t.Skip("no real vLLM (make test-vllm)")
-	}
+	home := realVLLM(t)
 	model := filepath.Join(home, "tiny")
 	var tries []try
 	for _, c := range conflicting {

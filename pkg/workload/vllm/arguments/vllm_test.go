@@ -86,11 +86,7 @@ type try struct {
 //
 // covers: CFG-1, CFG-2, CFG-3, LIB-5, VLM-1
 func TestVLLMOptions(t *testing.T) {
-	home := os.Getenv("VLLM_LAB")
-	if home == "" {
-		require.NotEqual(t, "1", os.Getenv("PROFLLM_REQUIRE_VLLM"), "VLLM_LAB is not set")
-		t.Skip("no real vLLM (make test-vllm)")
-	}
+	home := realVLLM(t)
 	r := exactly("0.32.0")
 	tries := triesOf(r, filepath.Join(home, "tiny"))
 	said, options := askParser(t, home, tries)
@@ -237,4 +233,15 @@ func askParser(t *testing.T, home string, tries []try) (said []string, options m
 	require.NoError(t, json.Unmarshal([]byte(lines[0]), &options))
 	require.Len(t, lines[1:], len(tries))
 	return lines[1:], options
+}
+
+// realVLLM is the folder of an installed vLLM; without one, the test is skipped.
+func realVLLM(t *testing.T) string {
+	t.Helper()
+	home := os.Getenv("VLLM_LAB")
+	if home == "" {
+		require.NotEqual(t, "1", os.Getenv("PROFLLM_REQUIRE_VLLM"), "VLLM_LAB is not set")
+		t.Skip("no real vLLM (make test-vllm)")
+	}
+	return home
 }
