@@ -14,6 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/summary"
 )
@@ -43,8 +44,12 @@ type runFlag struct {
 }
 
 func (f runFlag) job(a *app) *job.Job {
-	return &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader(),
+	j := &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader(),
 		Simulator: knobs.Conditions(a.env)}
+	if local.Inside(a.env) {
+		j.Lease = func(ctx context.Context, ports []int) (int, error) { return local.LeasePorts(ctx, a.env, ports) }
+	}
+	return j
 }
 
 // jobError labels an error of a job part, whose reader looks at stderr.txt.
@@ -160,7 +165,7 @@ func (c jobUntilCmd) Run(ctx context.Context, a *app) error {
 // over lists the runs whose jobs ended without a word, or never were. Inside a
 // rehearsal nobody can be asked.
 func (a *app) over(ctx context.Context, dirs []string) []string {
-	if a.env("PROFLLM_LOCAL_JOB") != "" {
+	if local.Inside(a.env) {
 		return nil
 	}
 	subs := a.client().JobsOnRecord(dirs)

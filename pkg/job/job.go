@@ -36,6 +36,9 @@ type Job struct {
 	// Simulator is the settings of the simulated programs in Env, by name; a job of a real
 	// engine does not use them.
 	Simulator map[string]string
+	// Lease takes ports of this machine for this job, or says which one another job has. It is
+	// nil where jobs do not share a node.
+	Lease func(ctx context.Context, ports []int) (taken int, err error)
 
 	grace time.Duration                              // of Stop, in tests; zero: termWait and killWait
 	late  time.Duration                              // of Check, in tests; zero: lateFiles

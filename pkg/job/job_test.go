@@ -2,15 +2,20 @@ package job
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -272,11 +277,19 @@ func TestPlace(t *testing.T) {
 	})
 	t.Run("a rehearsal", func(t *testing.T) {
 		j := newJob(t)
-		j.env["SLURM_JOB_ID"], j.env[run.LocalNumber] = run.LocalPrefix+"host-4711-0123abcd", "7"
+		j.env["SLURM_JOB_ID"] = run.LocalPrefix + "host-4711-0123abcd"
+		var asked [][]int
+		j.Lease = func(_ context.Context, ports []int) (int, error) {
+			asked = append(asked, ports)
+			return ports[0] * (2 - min(len(asked), 2)), nil // the first is another job's
+		}
 		require.NoError(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"), time.Time{}))
 		var place run.Placement
 		require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
-		require.Equal(t, plan.FirstSlot(7), place.Slot, "by the number that no other rehearsal has")
+		require.Len(t, asked, 2)
+		require.Subset(t, asked[1], slices.Collect(maps.Values(place.Ports)))
+		require.NotEqual(t, asked[0], asked[1])
+		require.NotEqual(t, plan.FirstSlot(0), asked[0][0], "each begins elsewhere")
 	})
 	t.Run("no node list", func(t *testing.T) {
 		j := newJob(t)
@@ -292,6 +305,42 @@ func numbers(first, n int) string {
 		fmt.Fprintf(&b, " %d:%d", (first+i)%plan.Slots, 8300+i)
 	}
 	return b.String()
+}
+
+// Looking for a free port is in no server's way, and sees every server.
+func TestBindable(t *testing.T) {
+	for _, addr := range []string{"", "127.0.0.1", "::1"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+		if err != nil && addr == "::1" {
+			continue // no IPv6 here
+		}
+		require.NoError(t, err)
+		port := l.Addr().(*net.TCPAddr).Port
+		require.ErrorIs(t, bindable(addr, port), syscall.EADDRINUSE, addr)
+		require.ErrorIs(t, bindable("", port), syscall.EADDRINUSE, addr)
+		require.NoError(t, l.Close())
+
+		looking := make(chan error)
+		go func() {
+			var errs []error
+			for range 2000 {
+				errs = append(errs, bindable(addr, port))
+			}
+			looking <- errors.Join(errs...)
+		}()
+		for over := false; !over; {
+			select {
+			case err := <-looking:
+				_ = err // now and then the server below is seen
+				over = true
+			default:
+				l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
+				require.NoError(t, err, "somebody who looks does not take a port")
+				require.NoError(t, l.Close())
+			}
+		}
+	}
+	require.ErrorContains(t, bindable("n1", 80), "not an IP address")
 }
 
 // covers: PL-D23, PL-G11

@@ -2,9 +2,11 @@ package job
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
 	"net"
@@ -105,15 +107,16 @@ func slots(p *plan.Plan, jobID int) []int {
 	return list[:min(len(list), slotsTried)]
 }
 
-// number is where the job begins to look for free ports: its id, or that of a
-// rehearsal among those that run.
+// number is where the job begins to look for free ports: its id, or a digest of that of a
+// local job.
 func (j *Job) number() int {
 	id := j.Env("SLURM_JOB_ID")
-	if strings.HasPrefix(id, run.LocalPrefix) {
-		id = j.Env(run.LocalNumber)
+	if n, err := strconv.Atoi(id); err == nil {
+		return n
 	}
-	n, _ := strconv.Atoi(id) // 0 is as good as any
-	return n
+	digest := fnv.New32a()
+	digest.Write([]byte(id))
+	return int(digest.Sum32())
 }
 
 // slotWord is what a node says of a port slot that is not good on it.
@@ -153,17 +156,48 @@ func occupied(p *plan.Plan, slot, index int, bind string, outgoing plan.PortRang
 			if outgoing.Has(n) {
 				risky = n
 			}
-			l, err := net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(n)))
+			err := bindable(bind, n)
 			if errors.Is(err, syscall.EADDRINUSE) {
 				return n, 0, nil
 			}
 			if err != nil {
 				return 0, 0, err
 			}
-			l.Close()
 		}
 	}
 	return 0, risky, nil
+}
+
+// bindable reports why a server could not have a port of this node. It binds the port as a
+// server does but does not listen, and so is in no server's way: another job's may start in
+// the same moment.
+func bindable(addr string, port int) error {
+	ip, family := net.ParseIP(cmp.Or(addr, "::")), syscall.AF_INET6
+	if ip == nil {
+		return fmt.Errorf("%q is not an IP address", addr)
+	}
+	if ip.To4() != nil {
+		family = syscall.AF_INET
+	}
+	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if errors.Is(err, syscall.EAFNOSUPPORT) && addr == "" {
+		return bindable("0.0.0.0", port)
+	}
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer syscall.Close(fd)
+	var to syscall.Sockaddr = &syscall.SockaddrInet6{Port: port, Addr: [16]byte(ip.To16())}
+	if family == syscall.AF_INET {
+		to = &syscall.SockaddrInet4{Port: port, Addr: [4]byte(ip.To4())}
+	} else if addr == "" {
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0)
+	}
+	err = cmp.Or(err, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1), syscall.Bind(fd, to))
+	if err != nil {
+		return &net.OpError{Op: "bind", Net: "tcp", Addr: &net.TCPAddr{IP: ip, Port: port}, Err: err}
+	}
+	return nil
 }
 
 // ephemeral is the range from which this node's kernel takes ports for outgoing
@@ -240,16 +274,8 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: a.addr[h]})
 	}
 	tried := slots(p, j.number())
-	for _, s := range tried {
-		if len(a.taken[s]) > 0 {
-			continue
-		}
-		if place.Slot < 0 || len(a.risky[s]) == 0 {
-			place.Slot = s
-		}
-		if len(a.risky[s]) == 0 {
-			break
-		}
+	if place.Slot, err = j.choose(ctx, p, tried, a); err != nil {
+		return err
 	}
 	if err := j.preflight(ctx, p, hosts, a, began, place.Slot, tried); err != nil {
 		return err
@@ -265,6 +291,30 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 		return err
 	}
 	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware)), 0o644)
+}
+
+// choose returns the first slot that is free on all nodes, of those the first without a port
+// that an outgoing connection may take; -1 if there is none.
+func (j *Job) choose(ctx context.Context, p *plan.Plan, tried []int, a answers) (int, error) {
+	free := slices.DeleteFunc(slices.Clone(tried), func(s int) bool { return len(a.taken[s]) > 0 })
+	slices.SortStableFunc(free, func(s, t int) int { return min(len(a.risky[s]), 1) - min(len(a.risky[t]), 1) })
+	for _, s := range free {
+		if j.Lease == nil {
+			return s, nil
+		}
+		var ports []int
+		for _, port := range p.Ports {
+			for n := range port.Count {
+				ports = append(ports, port.At(s)+n)
+			}
+		}
+		taken, err := j.Lease(ctx, ports)
+		if err != nil || taken == 0 {
+			return s, err
+		}
+		a.slot(j.Env("SLURMD_NODENAME"), slotWord{s, taken, true})
+	}
+	return -1, nil
 }
 
 // simulator is what the simulated programs of a run take from the job's environment: the test's

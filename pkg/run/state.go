@@ -135,9 +135,6 @@ func (s Submission) RunState(st State, dir string) State {
 // machine.
 const LocalPrefix = "local-"
 
-// LocalNumber is the variable that gives such a job its number among the running ones.
-const LocalNumber = "PROFLLM_LOCAL_NUMBER"
-
 // WithSentinel corrects a job's state by the run directory: a COMPLETED job without a sentinel
 // has failed, and a job that Slurm has forgotten ended as the sentinel says. In a
 // sequence, each run has a state of its own.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -287,9 +286,6 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		return 1
 	}
 	j.id = rec.ID
-	number, held := reserve(rec.PID)
-	defer held.Close()
-	environ = append(environ[:len(environ):len(environ)], fmt.Sprintf("%s=%d", run.LocalNumber, number))
 	stop, err := j.keep(environ)
 	if err != nil {
 		fmt.Fprintln(stderr, "profllm local job:", err)
@@ -304,20 +300,10 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		code = max(code, j.task(ctx, i, environ, stderr))
 	}
 	j.ended(ctx, rec, code, "ended.json", stderr)
-	return code
-}
-
-// reserve returns a number that no other local job of this machine has until held is
-// closed or the process is gone. From it a job begins to look for free ports: of two
-// that began at once each would find the same ones free, and one would fail.
-func reserve(pid int) (number int, held io.Closer) {
-	for i := range plan.Slots {
-		number = (pid + i) % plan.Slots
-		if l, err := net.Listen("unix", fmt.Sprintf("@profllm-job-%d", number)); err == nil {
-			return number, l
-		}
+	if err := (holder{j.id, j.State}).release(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(stderr, "profllm local job:", err)
 	}
-	return number, io.NopCloser(nil)
+	return code
 }
 
 // task runs one task of an array.

@@ -314,24 +314,3 @@ func TestMainOutsideAJob(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.True(t, strings.HasPrefix(errs.String(), "profllm local job: "), fmt.Sprint(errs.String()))
 }
-
-// Jobs that begin at once look for free ports in different places.
-func TestJobsHaveNumbers(t *testing.T) {
-	const script = `echo "$PROFLLM_LOCAL_NUMBER" >number; srun --nodes=1 --ntasks=1 --output=in-step bash -c 'echo "$PROFLLM_LOCAL_NUMBER"'; until [[ -e end ]]; do sleep 0.05; done`
-	numbers := map[string]bool{}
-	var jobs []*job
-	for range 3 {
-		j := submit(t, script)
-		await.Text(t, filepath.Join(j.dir, "in-step"), "\n")
-		require.Equal(t, j.read(t, "number"), j.read(t, "in-step"))
-		numbers[j.read(t, "number")] = true
-		jobs = append(jobs, j)
-	}
-	require.Len(t, numbers, len(jobs))
-
-	first, one := reserve(7)
-	second, two := reserve(first)
-	defer two.Close()
-	require.NotEqual(t, first, second, "it is held")
-	require.NoError(t, one.Close())
-}
