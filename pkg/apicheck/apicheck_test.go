@@ -546,7 +546,7 @@ func TestMiddle(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "",
 		"ab":                           "",
-		"one two three":                "ree",
+		"one two three":                "hre",
 		" w5. w5. w5. w5. w5.":         ". w",
 		"\ufffd\ufffd\ufffd\ufffd":     "",
 		"          ":                   "",

@@ -159,13 +159,14 @@ func stoppedBefore(whole string, c *choice, stops []string) (string, error) {
 // stopSize is how many characters a stop string has.
 const stopSize = 3
 
-// middle is a part of the second half of a text, for a stop string: not only white space, and of
+// middle is a part of the third quarter of a text, for a stop string: not only white space, and of
 // whole characters. Of several, it is the one that the text has last for the first time, so that
-// a text that repeats itself is not stopped at its begin. "" if there is none.
+// a text that repeats itself is not stopped at its begin. At its end, the limit of tokens would
+// stop it as well. "" if there is none.
 func middle(text string) string {
 	runes := []rune(text)
 	best, at := "", -1
-	for i := len(runes) / 2; i+stopSize <= len(runes); i++ {
+	for i := len(runes) / 2; i <= len(runes)*3/4 && i+stopSize <= len(runes); i++ {
 		part := runes[i : i+stopSize]
 		if slices.Contains(part, utf8.RuneError) || slices.ContainsFunc(part, unicode.IsControl) ||
 			strings.TrimSpace(string(part)) == "" {
