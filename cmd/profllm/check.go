@@ -34,8 +34,8 @@ func (c checkCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return fail(exitUsage, fmt.Errorf("--timeout is %s, but must be above 0", c.Timeout))
 	}
-	if _, err := os.Stat(c.URL); err == nil {
-		return fail(exitUsage, fmt.Errorf("%s is a file, and no server\n\thint: profllm verify %s", c.URL, c.URL))
+	if _, err := os.Stat(c.URL); err == nil || strings.HasSuffix(c.URL, ".toml") {
+		return fail(exitUsage, fmt.Errorf("%s names a file, not a server\n\thint: did you mean \"profllm verify\"?", c.URL))
 	}
 	if _, err := apicheck.Base(c.URL); err != nil {
 		return fail(exitUsage, err)

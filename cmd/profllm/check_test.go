@@ -168,7 +168,8 @@ func TestCheckRefusals(t *testing.T) {
 		{exitUsage, `there is no check "ecko"`, []string{nobody, "--only", "ecko"}},
 		{exitUsage, "--timeout is 0s", []string{nobody, "--timeout", "0s"}},
 		{exitUsage, "is not the address of a server", []string{"a b"}},
-		{exitUsage, "s.toml is a file, and no server\n\thint: profllm verify s.toml", []string{"s.toml"}},
+		{exitUsage, "s.toml names a file, not a server\n\thint: did you mean \"profllm verify\"?", []string{"s.toml"}},
+		{exitUsage, "gone.toml names a file, not a server", []string{"gone.toml"}},
 		{exitUsage, "<url>", nil},
 	} {
 		o := profllm(t, dir, nil, append([]string{"check"}, c.args...)...)
