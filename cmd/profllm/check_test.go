@@ -114,7 +114,7 @@ func TestCheckOfTheSimulatedEngine(t *testing.T) {
 
 	o = profllm(t, dir, key, "check", address, "--model", "large")
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "the server has no model \"large\"\n\thint: it has tiny\n")
+	require.Contains(t, o.stderr, "the server has no model \"large\"\n\thint: known: tiny\n")
 }
 
 // A server with one fault: the exit code is 1, and the request, the answer and what was expected

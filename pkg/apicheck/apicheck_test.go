@@ -386,6 +386,7 @@ func TestOpen(t *testing.T) {
 		"no such path":   {answering(404, "", `{"detail":"Not Found"}`), []string{"does not offer GET /v1/models (404 Not Found)", "--model"}},
 		"a locked door":  {answering(401, "", `{"error":"Unauthorized"}`), []string{"401 Unauthorized: Unauthorized", "OPENAI_API_KEY"}},
 		"a redirect":     {answering(308, "Location: https://user:secret@other/v1/models", ""), []string{"308 Permanent Redirect to https://user:[redacted]@other/v1/models", "use the address"}},
+		"a long text":    {answering(500, "", "a\nb"+strings.Repeat(" c", 500)), []string{"500 Internal Server Error: a b c c", "c…\n\thint: "}},
 		"no models":      {answering(200, "", `{"data":[]}`), []string{"a list without models"}},
 		"a nameless one": {answering(200, "", `{"data":[{"id":""}]}`), []string{"a model without an id"}},
 		"models of text": {answering(200, "", `{"data":[{"id":4}]}`), []string{"data.id is a JSON number"}},
@@ -425,7 +426,7 @@ func TestOpenFindsTheModel(t *testing.T) {
 	_, err = Open(t.Context(), Options{Address: web.URL, Model: "large", Timeout: patience})
 	var unknown *UnknownModelError
 	require.ErrorAs(t, err, &unknown)
-	require.EqualError(t, err, "the server has no model \"large\"\n\thint: it has tiny")
+	require.EqualError(t, err, "the server has no model \"large\"\n\thint: known: tiny")
 
 	// A server without a list can be asked for a model that is named.
 	bare := httptest.NewServer(http.NotFoundHandler())

@@ -110,7 +110,7 @@ func (s *Server) one(ctx context.Context, c Check) Outcome {
 	if err != nil {
 		seen = err.Error()
 	}
-	o.Came = line(s.secrets.Text(seen))
+	o.Came = s.plain(seen)
 	return o
 }
 

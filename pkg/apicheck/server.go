@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
-	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/redact"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 const (
@@ -72,7 +72,7 @@ type UnknownModelError struct {
 }
 
 func (e *UnknownModelError) Error() string {
-	return fmt.Sprintf("the server has no model %q\n\thint: it has %s", e.Model, quantity.Names(e.Known))
+	return fmt.Sprintf("the server has no model %q\n\thint: %s", e.Model, source.Suggest(e.Model, e.Known))
 }
 
 // Open looks for the server and its models. It fails if nothing answers, if the model is not one
@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	case errors.Is(err, context.Canceled):
 		return nil, err
 	case errors.As(err, &silent), err != nil && o.Model == "":
-		return nil, fmt.Errorf("%s: %w%s", s.secrets.Text(s.URL()+modelsPath), s.hidden(err), hintOf(err))
+		return nil, fmt.Errorf("%s%s: %s%s", s.URL(), modelsPath, s.plain(err.Error()), hintOf(err))
 	}
 	return s, nil
 }
@@ -137,13 +137,9 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hidden is err without the API key: servers quote a key that they refuse.
-func (s *Server) hidden(err error) error {
-	if text := s.secrets.Text(err.Error()); text != err.Error() {
-		return errors.New(text)
-	}
-	return err
-}
+// plain is a text, perhaps of the server, as one line without the API key: servers quote a key
+// that they refuse.
+func (s *Server) plain(text string) string { return line(s.secrets.Text(text)) }
 
 // models asks for the names of the models; there is at least one.
 func (s *Server) models(ctx context.Context) ([]string, error) {
