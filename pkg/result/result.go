@@ -2,7 +2,7 @@
 // where, what was measured, and the verdict on the numbers, which package validity makes.
 //
 // A Result marshals to result.json. Names and units are fixed: seconds unless
-// a name ends in _ms, bytes unless it says _gb or _mb, shares between 0 and 1
+// a name ends in _ms, bytes unless it says _gb, _mb or _gib, shares between 0 and 1
 // unless a name says percent. What nobody reported is absent, never zero;
 // that is why most numbers are pointers.
 //
@@ -47,6 +47,7 @@ type Result struct {
 	System         *System     `json:"system,omitempty"`
 	Profiling      *Profiling  `json:"profiling,omitempty"`
 	Placement      *Placement  `json:"placement,omitempty"`
+	Capacity       []Capacity  `json:"capacity,omitempty" jsonschema:"room and start of each instance of a role, as its logs say (logs/ROLE-RANK.log)"`
 	Slurm          *Slurm      `json:"slurm,omitempty"`
 	Provenance     *Provenance `json:"provenance,omitempty"`
 	Repeats        *Repeats    `json:"repeats,omitempty"`

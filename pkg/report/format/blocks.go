@@ -51,8 +51,10 @@ func runBlocks(r *report.Report) []block {
 	if some {
 		out = append(out, offline)
 	}
-	if b, ok := gpusBlock(r); ok {
-		out = append(out, b)
+	for _, of := range []func(*report.Report) (block, bool){gpusBlock, capacityBlock} {
+		if b, ok := of(r); ok {
+			out = append(out, b)
+		}
 	}
 	if len(r.Repeats) > 0 {
 		out = append(out, repeatsBlock(r))
