@@ -136,7 +136,9 @@ func (s *Start) graphs(c *clock, _ string, v []float64) {
 	s.phase(c, result.PhaseGraphs, &v[0])
 }
 
-func (s *Start) loads(c *clock, _ string, _ []float64) { s.phase(c, result.PhaseBeforeLoading, c.after()) }
+func (s *Start) loads(c *clock, _ string, _ []float64) {
+	s.phase(c, result.PhaseBeforeLoading, c.after())
+}
 
 // timed takes how long a phase took.
 func timed(name string) func(*Start, *clock, string, []float64) {
