@@ -35,7 +35,7 @@ func blocks(r *report.Report) []block {
 	}
 	if r.Shows(report.PartSweeps) {
 		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
-			out = append(out, sweepBlock(&s))
+			out = append(out, sweepBlock(&s, r.Limits))
 		}
 	}
 	return out
