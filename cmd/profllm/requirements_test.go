@@ -39,6 +39,7 @@ var requirementAreas = map[string]string{
 	"LRES": "resources of the load client",
 	"OUT":  "reported metrics",
 	"PAR":  "parallelism and GPUs",
+	"PERF": "live monitoring",
 	"PL-D": "defects of other benchmark tools that profllm avoids",
 	"PL-F": "causes of failures",
 	"PL-G": "containers, networks and nodes",

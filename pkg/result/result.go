@@ -149,6 +149,7 @@ type System struct {
 	PeakGPUMemoryGB   *float64    `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest memory use of any GPU that served"`
 	AvgGPUUtilization *float64    `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over the time and the GPUs that served"`
 	GPUSamples        *GPUSamples `json:"gpu_samples,omitempty"`
+	Host              []HostUse   `json:"host,omitempty" jsonschema:"what each node did in the client's window, if it was sampled"`
 	HardwareInfo      *Hardware   `json:"hardware_info,omitempty"`
 	// Nodes is there only if the nodes are not alike.
 	Nodes     []NodeHardware `json:"nodes,omitempty" jsonschema:"each node, if the nodes differ"`

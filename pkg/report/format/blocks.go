@@ -51,7 +51,7 @@ func runBlocks(r *report.Report) []block {
 	if some {
 		out = append(out, offline)
 	}
-	for _, of := range []func(*report.Report) (block, bool){gpusBlock, capacityBlock} {
+	for _, of := range []func(*report.Report) (block, bool){gpusBlock, hostsBlock, capacityBlock} {
 		if b, ok := of(r); ok {
 			out = append(out, b)
 		}
