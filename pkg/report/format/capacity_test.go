@@ -34,6 +34,6 @@ func TestCapacity(t *testing.T) {
 	text, _, _ = strings.Cut(text, "\n\n")
 	rows := strings.Split(text, "\n")
 	require.Len(t, rows, 4)
-	require.Equal(t, "told prefill 1 524288 64.0 128.00 4096 14.99 n/a 3.2 n/a 40", strings.Join(strings.Fields(rows[2]), " "))
+	require.Equal(t, "told prefill 1 524288 64.0 128.00 4096 14.99 n/a 3.2 n/a 40.0", strings.Join(strings.Fields(rows[2]), " "))
 	require.Equal(t, "told decode-1 2 n/a n/a n/a n/a n/a n/a n/a n/a n/a", strings.Join(strings.Fields(rows[3]), " "))
 }
