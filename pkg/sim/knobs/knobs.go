@@ -109,6 +109,7 @@ type Planted struct {
 	Restart      int           // on which request; 0: never
 	Exit         int
 	NeverReady   bool
+	Absent       string // the rank that never joins, "" for none
 	Hang         bool
 	Fail         float64 // 0-1
 	Bundle       int     // tokens per chunk, at least 1
@@ -227,6 +228,12 @@ func (f *Planted) set(name, value string) error {
 	case "restart-on-request":
 		f.Restart, err = Count(name, value, 1<<31)
 		return err
+	case "absent":
+		if _, err := strconv.ParseUint(value, 10, 16); err != nil {
+			return fmt.Errorf("absent=%q: want a rank, such as 1", value)
+		}
+		f.Absent = value
+		return nil
 	case "exit":
 		f.Exit, err = Count(name, value, 255)
 		return err

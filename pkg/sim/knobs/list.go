@@ -87,6 +87,7 @@ var Faults = []Fault{
 	{"die-on-request", "20", "exit on the 20th generation request, without an answer", onServer, false},
 	{"exit", "3", "exit code of the three above, of which the role needs one; default 1", onBoth, false},
 	{"never-ready", "", "stay alive and never open the port", onServer, false},
+	{"absent", "1", "of a server over several nodes without Ray: rank 1 stays alive and never joins the others", onServer, false},
 	{"hang", "", "become ready, accept generation requests and never answer (client: send nothing)", onBoth, false},
 	{"fail", "0.1", "share of generation requests that get status 500", onServer, false},
 	{"bundle", "4", "tokens in each streamed chunk", onServer, false},
@@ -255,7 +256,7 @@ func TimedFaults(text string) (names []string) {
 // NeverReady reports whether a text plants never-ready in one of the roles.
 func NeverReady(text string, roles []string) (found bool) {
 	_ = eachFault(text, func(role string, f Fault) error { // returns no error
-		found = found || f.Name == "never-ready" && (role == "*" || slices.Contains(roles, role))
+		found = found || (f.Name == "never-ready" || f.Name == "absent") && (role == "*" || slices.Contains(roles, role))
 		return nil
 	})
 	return found

@@ -32,7 +32,7 @@ func TestListedFaults(t *testing.T) {
 			require.NoError(t, CheckKnobs([]string{FaultsVar}, env, []string{"decode", "prefill"}), text)
 		}
 	}
-	require.Len(t, Faults, 42)
+	require.Len(t, Faults, 43)
 }
 
 // A fault that would plant nothing is refused.

@@ -2,11 +2,9 @@
 package sglang
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -151,6 +149,10 @@ func launchServer(ctx context.Context, p program.Process, args []string) int {
 		return engine.Die(p, log, k.Planted.Exit,
 			"RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.")
 	}
+	if engine.Absent(p, log, k) {
+		<-ctx.Done()
+		return program.OK
+	}
 	ctx, end, err := rendezvous(ctx, c)
 	if err != nil {
 		return engine.Die(p, log, program.Failed, "torch.distributed.DistNetworkError: "+err.Error())
@@ -159,7 +161,7 @@ func launchServer(ctx context.Context, p program.Process, args []string) int {
 	if c.rank > 0 {
 		log.Info("joined %s as node %d of %d", c.dist, c.rank, c.nodes)
 		<-ctx.Done()
-		if errors.Is(context.Cause(ctx), errHeadGone) {
+		if errors.Is(context.Cause(ctx), engine.ErrFirstGone) {
 			return engine.Die(p, log, program.Failed,
 				"torch.distributed.DistBackendError: the head at "+c.dist+" is gone")
 		}
@@ -209,8 +211,6 @@ func sideChannel(env func(string) string, c sglangConfig) func(string) string {
 // rendezvousTime is how long the nodes of a role wait for each other.
 const rendezvousTime = 60 * time.Second
 
-var errHeadGone = errors.New("the head is gone")
-
 // rendezvous plays torch.distributed: node 0 listens at --dist-init-addr until every other rank
 // has said its number, and each once; the others connect and stay connected. The context it
 // returns ends with ctx, and on a worker with the head.
@@ -218,63 +218,26 @@ func rendezvous(ctx context.Context, c sglangConfig) (context.Context, func(), e
 	if c.nodes == 1 {
 		return ctx, func() {}, nil
 	}
-	limit, cancel := context.WithTimeout(ctx, rendezvousTime)
-	defer cancel()
+	peers := engine.Peers{Address: c.dist, Patience: rendezvousTime}
+	for rank := 1; rank < c.nodes; rank++ {
+		peers.Expected = append(peers.Expected, rank)
+	}
 	if c.rank > 0 {
-		return join(ctx, limit, c)
+		peers.Own = []int{c.rank}
 	}
-	l, err := net.Listen("tcp", c.dist)
-	if err != nil {
-		return nil, nil, err
+	joined, end, err := peers.Meet(ctx)
+	missing, isMissing := errors.AsType[*engine.MissingError](err)
+	stranger, isStranger := errors.AsType[*engine.StrangerError](err)
+	switch {
+	case isStranger:
+		err = fmt.Errorf("node rank %d from %s: want each of 1-%d once (%v)", stranger.Rank, stranger.From, c.nodes-1,
+			stranger.Err)
+	case isMissing && c.rank > 0:
+		err = fmt.Errorf("no node 0 at %s after %s: %w", c.dist, rendezvousTime, missing.Err)
+	case isMissing:
+		err = fmt.Errorf("%d of %d nodes joined at %s: %w", 1+missing.Joined, c.nodes, c.dist, missing.Err)
 	}
-	stop := context.AfterFunc(limit, func() { l.Close() })
-	defer stop()
-	var conns []net.Conn
-	end := func() {
-		l.Close()
-		for _, c := range conns {
-			c.Close()
-		}
-	}
-	seen := map[int]bool{}
-	for len(seen) < c.nodes-1 {
-		conn, err := l.Accept()
-		if err != nil {
-			end()
-			return nil, nil, fmt.Errorf("%d of %d nodes joined at %s: %w", 1+len(seen), c.nodes, c.dist, err)
-		}
-		conns = append(conns, conn)
-		conn.SetReadDeadline(time.Now().Add(engine.HandshakeTimeout))
-		var rank int
-		if _, err := fmt.Fscanln(bufio.NewReader(conn), &rank); err != nil || rank < 1 || rank >= c.nodes ||
-			seen[rank] {
-			end()
-			return nil, nil, fmt.Errorf("node rank %d from %s: want each of 1-%d once (%v)", rank, conn.RemoteAddr(),
-				c.nodes-1, err)
-		}
-		seen[rank] = true
-	}
-	return ctx, end, nil
-}
-
-// join connects to node 0, which may start later.
-func join(ctx, limit context.Context, c sglangConfig) (context.Context, func(), error) {
-	var d net.Dialer
-	for {
-		conn, err := d.DialContext(limit, "tcp", c.dist)
-		if err == nil {
-			fmt.Fprintln(conn, c.rank)
-			joined, cancel := context.WithCancelCause(ctx)
-			go func() {
-				io.Copy(io.Discard, conn) // node 0 says nothing until it ends
-				cancel(errHeadGone)
-			}()
-			return joined, func() { conn.Close() }, nil
-		}
-		if !program.Wait(limit, 200*time.Millisecond) {
-			return nil, nil, fmt.Errorf("no node 0 at %s after %s: %w", c.dist, rendezvousTime, err)
-		}
-	}
+	return joined, end, err
 }
 
 // launchRouter is python3 -m sglang_router.launch_router: profllm's proxy, which moves a

@@ -39,6 +39,10 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	if err != nil {
 		return p.Fail(program.Usage, fmt.Errorf("vllm serve: %w", err))
 	}
+	around, err := parseSpan(&flags)
+	if err != nil {
+		return p.Fail(program.Usage, fmt.Errorf("vllm serve: %w", err))
+	}
 	k, err := knobs.Read(p.Env)
 	if err != nil {
 		return p.Fail(program.Usage, err)
@@ -60,6 +64,19 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		return engine.Die(p, log, k.Planted.Exit, "ValueError: No available memory for the cache blocks. "+
 			"Try increasing `gpu_memory_utilization` when initializing the engine.")
 	}
+	if engine.Absent(p, log, k) {
+		<-ctx.Done()
+		return program.OK
+	}
+	end, err := meet(ctx, log, c, around)
+	switch {
+	case ctx.Err() != nil:
+		log.Info("Shutting down before all nodes joined.")
+		return program.OK
+	case err != nil:
+		return engine.Die(p, log, program.Failed, err.Error())
+	}
+	defer end()
 	s := engine.NewServer(c, k, start)
 	s.Dev = p.Env("VLLM_SERVER_DEV_MODE") == "1"
 	listeners, err := engine.Bind(ctx, p, s)

@@ -1,0 +1,139 @@
+package vllm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/profllm/profllm/pkg/sim/engine"
+	"github.com/profllm/profllm/pkg/sim/program"
+)
+
+// How long a process waits for others. A head of data-parallel engines waits without a limit.
+const (
+	handshakeTime = 5 * time.Minute  // HANDSHAKE_TIMEOUT_MINS of v1/engine/core.py, 0.32
+	storeTime     = 10 * time.Minute // torch.distributed's with NCCL
+)
+
+// Defaults of vLLM 0.32.0 (config/parallel.py).
+const (
+	loopback          = "127.0.0.1"
+	defaultMasterPort = 29501
+	defaultRPCPort    = 29550
+)
+
+// A span says how a process is one of a server's, on several nodes.
+type span struct {
+	nodes, node int    // --nnodes, --node-rank
+	master      string // host:port at which nodes meet
+	dp          int    // --data-parallel-size
+	local       int    // data-parallel engines of this process
+	start       int    // the first of them
+	head        string // host:port at which data-parallel engines meet
+}
+
+func parseSpan(f *program.Flags) (span, error) {
+	var s span
+	var masterPort, rpcPort int
+	var errs []error
+	for _, x := range []struct {
+		to       *int
+		name     string
+		fallback int
+		least    int
+	}{
+		{&s.nodes, "nnodes", 1, 1},
+		{&s.node, "node-rank", 0, 0},
+		{&s.dp, "data-parallel-size", 1, 1},
+		{&s.start, "data-parallel-start-rank", 0, 0},
+		{&masterPort, "master-port", defaultMasterPort, 1},
+		{&rpcPort, "data-parallel-rpc-port", defaultRPCPort, 1},
+	} {
+		n, err := f.Size(x.name, x.fallback, x.least)
+		errs = append(errs, err)
+		*x.to = n
+	}
+	local, err := f.Size("data-parallel-size-local", s.dp, 0)
+	s.local = local
+	master := f.Text("master-addr", loopback)
+	s.master = net.JoinHostPort(master, strconv.Itoa(masterPort))
+	s.head = net.JoinHostPort(f.Text("data-parallel-address", master), strconv.Itoa(rpcPort))
+	return s, errors.Join(append(errs, err)...)
+}
+
+// meet waits for the other processes of a server over several nodes, in vLLM's ways: those of
+// --nnodes at the master's address, data-parallel engines at that of the head.
+func meet(ctx context.Context, log *engine.Logger, c engine.Config, s span) (end func(), err error) {
+	switch {
+	case s.nodes > 1:
+		return meetMaster(ctx, log, c, s)
+	case s.dp > 1 && c.Headless:
+		return meetHead(ctx, log, s)
+	case s.dp > s.local && !c.Ray:
+		return meetEngines(ctx, log, s)
+	}
+	return func() {}, nil
+}
+
+// meetHead is a headless process, whose engines announce themselves to the head.
+func meetHead(ctx context.Context, log *engine.Logger, s span) (func(), error) {
+	log.Info("Launching %d data parallel engine(s) in headless mode, with head node address tcp://%s.", s.local, s.head)
+	_, end, err := engine.Peers{Address: s.head, Own: numbers(s.start, s.start+s.local), Patience: handshakeTime}.Meet(ctx)
+	if _, missing := errors.AsType[*engine.MissingError](err); missing {
+		err = fmt.Errorf("RuntimeError: Did not receive response from front-end process within %g minutes",
+			handshakeTime.Minutes())
+	}
+	return end, err
+}
+
+// meetEngines is the head of data-parallel engines.
+func meetEngines(ctx context.Context, log *engine.Logger, s span) (func(), error) {
+	waiting := func(missing int) { // vLLM says so at the level DEBUG
+		log.Info("Waiting for 0 local, %d remote core engine proc(s) to connect.", missing)
+	}
+	_, end, err := engine.Peers{Address: s.head, Expected: numbers(s.local, s.dp), Waiting: waiting}.Meet(ctx)
+	if stranger, is := errors.AsType[*engine.StrangerError](err); is {
+		err = fmt.Errorf("RuntimeError: Message from engine with unexpected data parallel rank: %d", stranger.Rank)
+	}
+	if err == nil {
+		log.Info("%d local and %d remote core engine proc(s) are connected.", s.local, s.dp-s.local)
+	}
+	return end, err
+}
+
+// meetMaster is a node of --nnodes.
+func meetMaster(ctx context.Context, log *engine.Logger, c engine.Config, s span) (func(), error) {
+	peers := engine.Peers{Address: s.master, Expected: numbers(1, s.nodes), Patience: storeTime}
+	if s.node > 0 {
+		peers.Own = []int{s.node}
+		log.Info("Launching vLLM headless multiproc executor, with head node address %s for torch.distributed process group.",
+			s.master)
+	}
+	_, end, err := peers.Meet(ctx)
+	missing, isMissing := errors.AsType[*engine.MissingError](err)
+	_, isStranger := errors.AsType[*engine.StrangerError](err)
+	switch workers := c.TP * c.PP * s.dp; {
+	case isStranger:
+		err = fmt.Errorf("torch.distributed.DistNetworkError: %w", err)
+	case isMissing && s.node > 0:
+		host, port, _ := net.SplitHostPort(s.master)
+		err = fmt.Errorf("torch.distributed.DistNetworkError: The client socket has timed out after %dms while trying to connect to (%s, %s).",
+			storeTime.Milliseconds(), host, port)
+	case isMissing:
+		err = fmt.Errorf("torch.distributed.DistStoreError: Timed out after %d seconds waiting for clients. %d/%d clients joined.",
+			int(storeTime.Seconds())+1, workers/s.nodes*(1+missing.Joined), workers)
+	}
+	return end, err
+}
+
+// numbers are those from first to before end.
+func numbers(first, end int) []int {
+	list := []int{}
+	for i := first; i < end; i++ {
+		list = append(list, i)
+	}
+	return list
+}
