@@ -329,16 +329,21 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 }
 
 type jobRankCmd struct {
-	Option  string   `required:"" help:"Option that takes the task's rank."`
-	Address string   `help:"Variable that takes the node's own address."`
-	Command []string `arg:"" passthrough:"" help:"-- and the command."`
+	Option     string   `help:"Option that takes the task's rank."`
+	Each       int      `default:"1" help:"Factor of the rank in that option."`
+	OnlyOthers bool     `help:"Leave the option out for the first task."`
+	Others     []string `sep:"none" help:"Word for every task but the first."`
+	Address    []string `sep:"none" help:"Variable that takes the node's own address."`
+	Command    []string `arg:"" passthrough:"" help:"-- and the command."`
 }
 
 // Run becomes the command, so that signals reach it and its exit code counts.
 func (c jobRankCmd) Run(a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
-	argv, env, err := j.Resolve(job.Rank{Option: c.Option, Address: c.Address, Command: behindDashes(c.Command)},
-		a.environ)
+	argv, env, err := j.Resolve(job.Rank{
+		Option: c.Option, Each: c.Each, First: !c.OnlyOthers, Others: c.Others, Addresses: c.Address,
+		Command: behindDashes(c.Command),
+	}, a.environ)
 	if err != nil {
 		return fail(exitUsage, jobError("rank", err))
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +202,79 @@ exclusive = true
 		}
 		requireNoLeftovers(t, r.Slurm.JobID)
 	}
+}
+
+// Headless data parallelism over two nodes: the first serves the API, each runs one rank, and
+// both ranks answer requests, by vLLM's own counters and by the lines of the second one's log.
+//
+// covers: SRV-3
+func TestVLLMHeadlessDP(t *testing.T) {
+	dir, home := vllmLab(t)
+	text := fmt.Sprintf(`name = "headless"
+[[Tests]]
+id = "dp.2nodes"
+test_template_name = "vllm"
+nodes = ["node[1-2]"]
+time_limit = "9m"
+client = "profllm"
+slurm = { exclusive = true }
+
+[Tests.cmd_args]
+model = %q
+serve_wait_seconds = 400
+
+[Tests.cmd_args.decode]
+load_format = "dummy"
+dtype = "float32"
+enforce_eager = ""
+max_model_len = 2048
+max_num_seqs = 16
+data_parallel_size = 2
+data_parallel_backend = "mp"
+distributed_executor_backend = "uni"
+api_server_count = 1
+
+[Tests.bench_cmd_args]
+random_input_len = 32
+random_output_len = 16
+max_concurrency = 2
+num_prompts = 16
+`, filepath.Join(home, "tiny"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "headless.toml"), []byte(text), 0o644))
+	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "headless.toml", "--watch")
+	require.Equal(t, exitOK, o.code)
+	for d, p := range runs(t, dir) {
+		r := readResult(t, d)
+		require.True(t, r.Validity.Valid, r.Validity.Words)
+		require.Equal(t, []string{"node1", "node2"}, r.Placement.Nodes)
+		require.Equal(t, 2, p.Roles[0].DP)
+		requireBothRanks(t, d)
+		requireNoLeftovers(t, r.Slurm.JobID)
+	}
+}
+
+// requireBothRanks shows that the two ranks of a run with 16 requests finished some each.
+func requireBothRanks(t *testing.T, dir string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(dir, run.RawDir, "metrics-serve-after.prom"))
+	require.NoError(t, err)
+	finished := regexp.MustCompile(`vllm:request_success_total\{engine="(\d)",finished_reason="length",.*\} (\d+)\.0`)
+	all, ranks := 0, map[string]int{}
+	for _, line := range finished.FindAllStringSubmatch(string(page), -1) {
+		n, err := strconv.Atoi(line[2])
+		require.NoError(t, err)
+		ranks[line[1]] = n
+		all += n
+	}
+	require.Equal(t, 16, all)
+	require.Len(t, ranks, 2)
+	require.Positive(t, ranks["0"])
+	require.Positive(t, ranks["1"])
+	t.Logf("requests by rank: %v", ranks)
+	worker, err := os.ReadFile(filepath.Join(dir, run.LogDir, "serve-1.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(worker), "Launching 1 data parallel engine(s) in headless mode, with head node address")
+	require.Contains(t, string(worker), "EngineCore_DP1")
 }
 
 // Two servers, two loads, two runs each, on the real engine: the time of the

@@ -47,8 +47,22 @@ func planTable(p *plan.Plan, s terminal.Screen) string {
 	if len(p.Ports) > 0 {
 		slot = fmt.Sprintf("slot: a number from 0 to %d that the job takes when it starts, so that its ports are free\n", plan.Slots-1)
 	}
-	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s%s", runTitle(p), quantity.Count(p.Job.Nodes, "node"),
-		allocation(p), p.Launcher, simulated, p.RunID, t.Text(s), slot, seriesLines(p))
+	return fmt.Sprintf("# %s: %s%s, launcher %s%s, run %s\n%s\n%s%s%s", runTitle(p),
+		quantity.Count(p.Job.Nodes, "node"), allocation(p), p.Launcher, simulated, p.RunID, t.Text(s), slot,
+		executors(p), seriesLines(p))
+}
+
+// executors says how each kind of role uses its nodes, if it has several.
+func executors(p *plan.Plan) string {
+	var b strings.Builder
+	var seen []string
+	for _, r := range p.Roles {
+		if r.Executor != "" && !slices.Contains(seen, r.KindName()) {
+			seen = append(seen, r.KindName())
+			fmt.Fprintf(&b, "executor of %s: %s\n", r.KindName(), r.Executor)
+		}
+	}
+	return b.String()
 }
 
 // runTitle is the test of a run, with its iteration or the points of its sweep.

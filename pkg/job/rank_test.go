@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,7 @@ func TestRank(t *testing.T) {
 	env := map[string]string{"SLURM_PROCID": "3", "PROFLLM_NODE_ADDR": "127.0.0.9"}
 	j := &Job{Env: func(name string) string { return env[name] }}
 	command := []string{"python3", "-m", "x", "--json", "{rank}"}
-	argv, environ, err := j.Resolve(Rank{Option: "--node-rank", Address: "HOST_IP", Command: command},
+	argv, environ, err := j.Resolve(Rank{Option: "--node-rank", First: true, Addresses: []string{"HOST_IP"}, Command: command},
 		[]string{"A=1", "HOST_IP=old", "HOST_IPS=b"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"python3", "-m", "x", "--json", "{rank}", "--node-rank", "3"}, argv)
@@ -27,6 +28,22 @@ func TestRank(t *testing.T) {
 	_, _, err = j.Resolve(Rank{Option: "--r", Command: []string{"x"}}, nil)
 	require.ErrorContains(t, err, "SLURM_PROCID")
 	env["SLURM_PROCID"], env["PROFLLM_NODE_ADDR"], env["SLURM_STEP_NODELIST"] = "0", "", "n[1"
-	_, _, err = j.Resolve(Rank{Option: "--r", Address: "A", Command: []string{"x"}}, nil)
+	_, _, err = j.Resolve(Rank{Option: "--r", Addresses: []string{"A"}, Command: []string{"x"}}, nil)
 	require.Error(t, err, "a host list that cannot be read")
+}
+
+// The first task of a step can be another one than the rest: the head of a group.
+func TestRankOfTheFirst(t *testing.T) {
+	for rank, want := range map[string]string{
+		"0": "vllm serve m", "1": "vllm serve m --headless --start 4", "3": "vllm serve m --headless --start 12",
+	} {
+		j := &Job{Env: func(name string) string {
+			return map[string]string{"SLURM_PROCID": rank, "PROFLLM_NODE_ADDR": "127.0.0.9"}[name]
+		}}
+		argv, environ, err := j.Resolve(Rank{Option: "--start", Each: 4, Others: []string{"--headless"},
+			Addresses: []string{"A", "B"}, Command: []string{"vllm", "serve", "m"}}, []string{"B=head"})
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(argv, " "))
+		require.Equal(t, []string{"A=127.0.0.9", "B=127.0.0.9"}, environ)
+	}
 }

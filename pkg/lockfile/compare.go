@@ -31,6 +31,10 @@ func (p Planned) Printed() (planDigest, scriptDigest string, err error) {
 	for _, x := range append([]Planned{p}, p.Hooks...) {
 		own := *x.Plan
 		own.Version, own.Created, own.Source, own.Locked, own.Notes, own.Rehearsal = "", time.Time{}, plan.Source{}, nil, nil, nil
+		own.Roles = slices.Clone(own.Roles)
+		for i := range own.Roles {
+			own.Roles[i].Executor = "" // says in words what the command says
+		}
 		data, err := own.Encode()
 		if err != nil {
 			return "", "", err

@@ -333,6 +333,8 @@ type Role struct {
 	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy
 	Proxy   bool     `json:"proxy,omitempty"` // profllm's own proxy, whose /metrics count what failed
 	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
+	// how its processes reach each other over its nodes, and why: "ray, because …"; "" on one node
+	Executor string `json:"executor,omitempty"`
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
 	// none
 	Report string `json:"report,omitempty"`

@@ -359,7 +359,10 @@ func TestGPUsAreSetInsideTheStep(t *testing.T) {
 			require.Positive(t, env, "%s: %s", s.golden, step)
 			engine, many := "vllm serve ", `"$PROFLLM" job ray `
 			if s.plan.Workload == "sglang" {
-				engine, many = "python3 -m sglang.launch_server ", `"$PROFLLM" job rank `
+				engine = "python3 -m sglang.launch_server "
+			}
+			if !r.Ray {
+				many = `"$PROFLLM" job rank `
 			}
 			require.Less(t, env, strings.Index(step, engine), s.golden)
 			if r.Nodes.Count > 1 {

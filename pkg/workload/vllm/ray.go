@@ -28,32 +28,8 @@ func rayOptions(t *source.Table) []string {
 	return options
 }
 
-// checkMultiNode refuses options with which a server over many nodes would use the first node
-// only, or would not start.
-func checkMultiNode(list []serving.Instance) error {
-	var c source.Complaints
-	for _, one := range list {
-		if one.Nodes.Count == 1 || one.Replica > 0 {
-			continue
-		}
-		for _, option := range []string{"distributed_executor_backend", "data_parallel_backend"} {
-			v := one.Option(option)
-			if v == nil {
-				continue
-			}
-			if name, _ := v.Text(); name != "ray" {
-				c.Add(source.Errorf(v.Pos, "%s.%s is %q, with which vLLM uses one node only, but the role has %d nodes",
-					one.Kind, option, v.Plain(), one.Nodes.Count).
-					Hintf("remove the key; on several nodes, profllm starts vLLM with Ray"))
-			}
-		}
-		c.Add(spansData(one))
-	}
-	return c.Err()
-}
-
 // spansData refuses a data-parallel size whose ranks cannot be spread evenly: vLLM puts
-// data_parallel_size_local ranks on each node of Ray's, each of them whole.
+// data_parallel_size_local ranks on each node, each of them whole.
 func spansData(one serving.Instance) error {
 	tp, pp, dp := one.Parallel()
 	nodes := one.Nodes.Count

@@ -1,5 +1,6 @@
-// Package vllm turns a vLLM test into roles: one server, one server over many
-// nodes on Ray, or prefill and decode servers behind a proxy.
+// Package vllm turns a vLLM test into roles: one server, on one node or over several by one of
+// vLLM's ways (Ray, --nnodes, headless data parallelism), or prefill and decode servers behind
+// a proxy.
 //
 // It writes commands and decides slices, GPUs, ports and readiness endpoints. It
 // measures nothing and knows no scheduler.
@@ -115,7 +116,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
 	list, all, err := w.Place(cl)
 	if err == nil {
-		err = checkMultiNode(list)
+		err = w.checkLayouts(list)
 	}
 	switch {
 	case err != nil:
@@ -164,7 +165,7 @@ func (w *Workload) addPrefillDecode(s *plan.Service, list []serving.Instance, to
 		}
 		argv = append(argv, serving.Options(one.Options, serving.Negatable)...)
 		w.addServer(s, one, argv,
-			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.Name)}},
+			plan.Var{Name: sideChannelHost, Value: plan.Word{plan.Addr(one.Name)}},
 			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(nixl.Name)}})
 	}
 	w.addProxy(s, list)
@@ -185,18 +186,29 @@ func connector(kvRole string, threads *source.Value) string {
 	return `{"kv_connector":"NixlConnector","kv_role":"` + kvRole + `"` + extra + `}`
 }
 
-// addServer adds a role that runs `vllm serve`, on Ray when it has many nodes.
+// sideChannelHost tells an engine the address of its side channel for KV transfers.
+const sideChannelHost = "VLLM_NIXL_SIDE_CHANNEL_HOST"
+
+// addServer adds a role that runs `vllm serve`, with the layout of its nodes.
 func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.Word, env ...plan.Var) {
+	if one.Nodes.Count == 1 {
+		w.AddServer(s, one, argv, 0, env...)
+		return
+	}
+	l, _ := layoutOf(one) // checkLayouts refused what has none
 	inner := 0
-	if one.Nodes.Count > 1 {
+	if l.name == onRay {
 		argv = append(argv, rayOverNodes(one)...)
 		port := plan.Port{Name: one.Name + "_ray", Base: rayPort + one.Order*1000, Step: 1, Count: 1, Role: one.Name}
 		s.Ports = append(s.Ports, port)
 		lead := w.rayArgs(one, port.Name)
 		argv, inner = append(lead, argv...), len(lead)
+	} else {
+		argv = w.overNodes(s, one, l, argv, env)
 	}
 	w.AddServer(s, one, argv, inner, env...)
-	s.Roles[len(s.Roles)-1].Ray = one.Nodes.Count > 1
+	r := &s.Roles[len(s.Roles)-1]
+	r.Ray, r.Executor = l.name == onRay, l.name+", because "+l.why
 }
 
 // rayArgs is the part before `vllm serve` that forms a Ray cluster over the

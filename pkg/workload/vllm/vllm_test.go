@@ -227,9 +227,9 @@ func TestServersOverNodes(t *testing.T) {
 		{"data_parallel_size=8\ndata_parallel_backend='ray'", "--distributed-executor-backend ray --data-parallel-size-local 4", ""},
 		{"data_parallel_size=3\ndata_parallel_size_local=2", "--distributed-executor-backend ray --data-parallel-backend ray", ""},
 		{"distributed_executor_backend='ray'\ndata_parallel_size=2", "--data-parallel-backend ray --data-parallel-size-local 1", ""},
-		{"distributed_executor_backend='mp'", "", `t.toml:2:1: decode.distributed_executor_backend is "mp", with which vLLM uses one node only, but the role has 2 nodes`},
 		{"distributed-executor-backend='uni'", "", `distributed_executor_backend is "uni"`},
-		{"data_parallel_size=2\ndata_parallel_backend='mp'", "", `data_parallel_backend is "mp"`},
+		{"distributed-executor-backend='uni'\ntensor_parallel_size=2\ndata_parallel_size=2", "", `t.toml:2:1: decode.distributed_executor_backend is "uni", with which vLLM uses one node only, but the role has 2 nodes`},
+		{"distributed_executor_backend='mp'\ndata_parallel_backend='ray'", "", `t.toml:3:1: decode.data_parallel_backend is "ray", with which`},
 		{"data_parallel_size=3", "", "data_parallel_size 3 cannot be spread evenly over 2 nodes"},
 		{"data_parallel_size=2\ntensor_parallel_size=8", "", "1 rank of 8 GPUs each (TP 8 x PP 1) on every node, but a node has 4 GPUs"},
 	} {
