@@ -154,21 +154,29 @@ func median(t *testing.T, r *result.Result, f result.Family) float64 {
 }
 
 // A Ray cluster of the real Ray over two and four nodes, with the simulated
-// engine on top: vLLM itself refuses Ray on CPU.
+// engine on top: vLLM itself refuses Ray on CPU. One of them is of four engines.
 //
 // covers: CD-12, PL-G8, PL-G10
 func TestVLLMRealRay(t *testing.T) {
 	dir, home := vllmLab(t)
 	text := `name = "realray"
 `
-	for _, n := range []int{2, 4} {
+	for _, c := range []struct {
+		id    string
+		nodes int
+		sizes string
+	}{
+		{"ray.2nodes", 2, "tensor_parallel_size = 8"},
+		{"ray.4nodes", 4, "tensor_parallel_size = 16"},
+		{"dp.2nodes", 2, "tensor_parallel_size = 2\ndata_parallel_size = 4\ndata_parallel_backend = \"ray\""},
+	} {
 		text += fmt.Sprintf(`[[Tests]]
-id = "ray.%dnodes"
+id = %q
 test_template_name = "vllm"
 num_nodes = %d
 time_limit = "8m"
 [Tests.cmd_args.decode]
-tensor_parallel_size = %d
+%s
 [Tests.cmd_args.decode.ray_head]
 num_cpus = 1
 num_gpus = 4
@@ -182,7 +190,7 @@ num_prompts = 40
 [Tests.semantic_eval_cmd_args]
 [Tests.slurm]
 exclusive = true
-`, n, n, 4*n)
+`, c.id, c.nodes, c.sizes)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ray.toml"), []byte(text), 0o644))
 	o := profllm(t, dir, []string{"PROFLLM_SIM_RAY=" + filepath.Join(home, "venv/bin/ray")},
@@ -194,6 +202,7 @@ exclusive = true
 		log, err := os.ReadFile(filepath.Join(d, run.LogDir, "serve-0.log"))
 		require.NoError(t, err)
 		require.Contains(t, string(log), fmt.Sprintf("Ray has %d of %d nodes", p.Job.Nodes, p.Job.Nodes))
+		require.Equal(t, p.Roles[0].DP > 1, strings.Contains(string(log), "--data-parallel-backend ray"))
 		for rank, host := range r.Placement.Nodes {
 			log, err := os.ReadFile(filepath.Join(d, run.LogDir, fmt.Sprintf("serve-%d.log", rank)))
 			require.NoError(t, err)
