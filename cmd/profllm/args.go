@@ -19,6 +19,8 @@ type argsCmd struct {
 	Show  argsShowCmd  `cmd:"" help:"Show an option in all releases: kind, choices, limits, default."`
 	Check argsCheckCmd `cmd:"" help:"Check a command line of vllm serve or vllm bench serve as a release's own parser does; exit with 2 if it refuses it."`
 	Diff  argsDiffCmd  `cmd:"" help:"List the options that differ between two releases."`
+
+	Capture argsCaptureCmd `cmd:"" help:"Compare the options that an installed vLLM has with those that profllm knows of its release."`
 }
 
 // ofFlag names the program whose options are asked for.
@@ -152,10 +154,6 @@ func (c argsDiffCmd) Run(ctx context.Context, a *app) error {
 		a.answers(&document.OptionChanges{Head: document.NewHead("args-diff"), Changes: changes})
 		return nil
 	}
-	t := terminal.Table{Columns: []terminal.Column{{Name: "option"}, {Name: ""}, {Name: "difference"}}}
-	for _, change := range changes {
-		t.Row(summary.Cells(change.Option, change.Kind, strings.Join(change.What, "; "))...)
-	}
-	return a.printBlocks(summary.Block{Table: t, Lines: []string{fmt.Sprintf("%s from vLLM %s to %s",
-		quantity.Count(len(changes), "difference"), from.Version, to.Version)}})
+	return a.printBlocks(changesBlock(changes, fmt.Sprintf("%s from vLLM %s to %s", quantity.Count(len(changes), "difference"),
+		from.Version, to.Version)))
 }
