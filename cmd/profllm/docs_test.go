@@ -316,6 +316,9 @@ A job ends with the exit code of its script. If that is 0, it ends with the judg
 6 if a result is invalid, 8 if a run is not over, 4 if a run has no job (Slurm refused it, or nothing was submitted).
 A verb that waits for Slurm's jobs ends with 4, whatever the other runs did, once no unfinished job can ever start;
 [states.md](../explanation/states.md#jobs-that-cannot-start) lists the reasons.
+
+` + "`profllm check`" + ` exits with 0 only if every check passed, and with 1 if one failed, or if the server does not
+answer. It exits with 2 if the server does not have the model that ` + "`--model`" + ` names.
 `
 }
 

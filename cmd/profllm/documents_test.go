@@ -81,6 +81,10 @@ var outputForms = []outputForm{
 	{commands: []string{"diff"}, schemas: []string{"profllm.diff/1"}, dir: "../../pkg/report", typ: "Delta"},
 	{commands: []string{"doctor"}, schemas: []string{"profllm.doctor/1"}, dir: "../../pkg/doctor", typ: "Report"},
 	{
+		commands: []string{"check"}, schemas: []string{"profllm.output.check/1"}, dir: documentDir, typ: "Check",
+		about: "If the server does not answer or its models are not known, the form is `profllm.output.error/1`.",
+	},
+	{
 		commands: []string{"nightly"}, schemas: []string{"profllm.output.nightly/1"}, dir: "../../pkg/nightly",
 		typ:   "Outcome",
 		about: "`verdict` is as in `nightly.json`.",
@@ -107,7 +111,7 @@ var outputForms = []outputForm{
 // outputParts are the types inside those forms.
 var outputParts = []string{
 	"Problem", "Row", "JobEntry", "LeftEntry", "StateEntry", "LogEntry", "LogLine", "FileEntry", "LockedRun",
-	"ArchiveEntry", "ArchivedFile",
+	"ArchiveEntry", "ArchivedFile", "CheckEntry",
 }
 
 // partName is the name of such a type on the page.

@@ -133,16 +133,18 @@ type cli struct {
 	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
 	Archive    archiveCmd    `cmd:"" meant:"pack,tar" help:"Pack, list and unpack finished scenarios or runs."`
-	Rehearse   rehearseCmd   `cmd:"" meant:"run,simulate" help:"Run the real plan and script with a simulated engine."`
+	Run        runCmd        `cmd:"" meant:"local,standalone" help:"Run a scenario on this machine, without a scheduler."`
+	Rehearse   rehearseCmd   `cmd:"" meant:"simulate" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" meant:"install,pull,download" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
-	Verify     verifyCmd     `cmd:"" meant:"check,validate,lint,verify-configs" help:"Check definition files."`
+	Verify     verifyCmd     `cmd:"" meant:"validate,lint,verify-configs" help:"Check definition files."`
 	Args       argsCmd       `cmd:"" meant:"options,flags,arguments" help:"List, show, check and compare the options of vllm serve, by release."`
 	Init       initCmd       `cmd:"" meant:"setup" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" meant:"cron" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
+	Check      checkCmd      `cmd:"" meant:"probe,smoke,test" help:"Check the answers of an OpenAI-compatible server."`
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print the state of this machine."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
@@ -161,6 +163,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 		kong.Vars{
 			"version": build(), "writable": list(interchange.Writable(), ","), "runtimes": list(job.Runtimes, ","),
 			"launchers": "," + list(config.Launchers, ","), "launcher_list": list(config.Launchers, ", "),
+			"api_checks": apiChecks(),
 		},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(), commandline.Values(),

@@ -125,8 +125,7 @@ func (e events) Submitted(o run.Outcome) {
 		}
 	}
 	if strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
-		e.logf("%s: %s%s", relative(o.Dir), quantity.Count(o.Unit.Job().Nodes, "simulated node"),
-			prefixed(", ", o.Unit.Carries()))
+		e.logf("%s: %s%s", relative(o.Dir), where(o.Unit), prefixed(", ", o.Unit.Carries()))
 		return
 	}
 	how := "submitted"
@@ -136,6 +135,19 @@ func (e events) Submitted(o run.Outcome) {
 	fmt.Fprintf(e.stdout, "%s job %s  %s%s%s\n", how, o.Submission.JobID, relative(o.Dir),
 		prefixed(", ", o.Unit.Carries()),
 		prefixed(", after ", strings.Join(o.Submission.Waits, " and ")))
+}
+
+// where is what a job on this machine runs on.
+func where(u *run.Unit) string {
+	p, err := run.ReadPlan(u.Runs()[0])
+	switch gpus := u.Job().GPUsPerNode; {
+	case err != nil || p.Rehearsal != nil:
+		return quantity.Count(u.Job().Nodes, "simulated node")
+	case gpus == 0:
+		return "this machine"
+	default:
+		return "this machine, " + quantity.Count(gpus, "GPU")
+	}
 }
 
 // client acts for the user who typed the command.

@@ -47,6 +47,7 @@ func (f runFlag) job(a *app) *job.Job {
 	j := &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader(),
 		Simulator: knobs.Conditions(a.env)}
 	if local.Inside(a.env) {
+		j.GPUs.View = local.View(a.env)
 		j.Lease = func(ctx context.Context, ports []int) (int, error) { return local.LeasePorts(ctx, a.env, ports) }
 	}
 	return j

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
@@ -68,21 +69,12 @@ func given(n *int) int {
 
 // rehearse runs what was planned here, and shows what came of it.
 func (a *app) rehearse(ctx context.Context, p *campaign.Planned, speed int) error {
-	line := progressLine{StatusLine: &terminal.StatusLine{Text: a.stderr, Device: terminal.Below(a.stderr)}}
-	line.Columns, _, line.terminal = a.cursorOf(a.stderr)
-	shown := *a
-	shown.stderr, shown.acts = line, nil
-	dirs, states, err := shown.client().Rehearse(ctx, p, campaign.Rehearsal{Speed: speed, Progress: line.show})
-	line.Set("")
-	if err != nil {
-		return err
-	}
-	err = a.report(ctx, a.openCache(dirs), dirs, states)
-	a.next(p.Root, dirs, states)
-	return err
+	return a.local(ctx, func(c *campaign.Client, tell func(campaign.LocalProgress)) ([]string, map[string]run.State, error) {
+		return c.Rehearse(ctx, p, campaign.Rehearsal{Speed: speed, Progress: tell})
+	}, func() string { return p.Root })
 }
 
-// next says what to type after a rehearsal.
+// next says what to type after runs on this machine.
 func (a *app) next(root string, dirs []string, states map[string]run.State) {
 	if len(dirs) == 0 {
 		return
@@ -109,20 +101,21 @@ func ended(s run.State) string {
 	return s.State
 }
 
-// progressLine says how far a rehearsal is: on a terminal in a line at its bottom, elsewhere in
+// progressLine says how far runs on this machine are: on a terminal in a line at its bottom, elsewhere in
 // a line for each run that is over.
 type progressLine struct {
 	*terminal.StatusLine
 	terminal bool
+	now      func() time.Time
 }
 
-func (l progressLine) show(p campaign.RehearsalProgress) {
+func (l progressLine) show(p campaign.LocalProgress) {
 	for _, e := range p.Ended {
 		if !l.terminal || e.State.State != run.Succeeded {
 			fmt.Fprintf(l, "%s: %s (%s)\n", relative(e.Dir), ended(e.State), p)
 		}
 	}
 	if l.terminal {
-		l.Set("rehearsal: " + p.String())
+		l.Set(p.String() + l.doing(p.Running))
 	}
 }

@@ -48,6 +48,7 @@ var requirementAreas = map[string]string{
 	"PL-V": "validity of results",
 	"PL-X": "what users of other tools ask for",
 	"SCH":  "fields of result.json",
+	"TST":  "checks of a server's API",
 	"VLM":  "vLLM",
 }
 

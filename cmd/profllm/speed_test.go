@@ -146,26 +146,26 @@ func TestNeverReadyEnds(t *testing.T) {
 // On a terminal one line says how far the rehearsal is; what is said meanwhile goes above.
 func TestProgressLine(t *testing.T) {
 	var b bytes.Buffer
-	l := progressLine{&terminal.StatusLine{Text: &b, Device: &b, Columns: 40}, true}
-	l.show(campaign.RehearsalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
-	const line = "rehearsal: 1 of 3 runs over, about 41s l" // cut to fit
-	require.Equal(t, line[:39], b.String())
+	l := progressLine{&terminal.StatusLine{Text: &b, Device: &b, Columns: 30}, true, time.Now}
+	l.show(campaign.LocalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
+	const line = "1 of 3 runs over, about 41s left" // cut to fit
+	require.Equal(t, line[:29], b.String())
 	b.Reset()
 	_, err := l.Write([]byte("a note\n"))
 	require.NoError(t, err)
-	require.Equal(t, "\r\x1b[Ka note\n"+line[:39], b.String())
+	require.Equal(t, "\r\x1b[Ka note\n"+line[:29], b.String())
 	l.Set("")
 	b.Reset()
 	ended := []campaign.Ended{{Dir: "x/a/0", State: run.State{State: run.Succeeded}},
 		{Dir: "x/b/0", State: run.State{State: run.Failed}}}
-	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})
-	require.Equal(t, "x/b/0: failed (3 of 3 runs over)\nrehearsal: 3 of 3 runs over", b.String(),
+	l.show(campaign.LocalProgress{Over: 3, Of: 3, Ended: ended})
+	require.Equal(t, "x/b/0: failed (3 of 3 runs over)\n3 of 3 runs over", b.String(),
 		"only the failed run keeps a line")
 
 	b.Reset()
-	l = progressLine{&terminal.StatusLine{Text: &b, Device: &b}, false}
-	l.show(campaign.RehearsalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
+	l = progressLine{&terminal.StatusLine{Text: &b, Device: &b}, false, time.Now}
+	l.show(campaign.LocalProgress{Over: 1, Of: 3, Left: 41 * time.Second})
 	require.Empty(t, b.String(), "a file gets no line that moves")
-	l.show(campaign.RehearsalProgress{Over: 3, Of: 3, Ended: ended})
+	l.show(campaign.LocalProgress{Over: 3, Of: 3, Ended: ended})
 	require.Equal(t, "x/a/0: succeeded (3 of 3 runs over)\nx/b/0: failed (3 of 3 runs over)\n", b.String())
 }

@@ -18,17 +18,25 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// vllmLab returns a folder with the files of examples/vllm-lab, on the Slurm lab.
-// Without the real vLLM, which make test-vllm installs, the test is skipped.
-func vllmLab(t *testing.T) (dir, home string) {
+// vllmHome returns the folder of the real vLLM, which make test-vllm installs. Without it, the
+// test is skipped.
+func vllmHome(t *testing.T) string {
 	t.Helper()
-	home = os.Getenv("VLLM_LAB")
+	home := os.Getenv("VLLM_LAB")
 	if home == "" {
 		if os.Getenv("PROFLLM_REQUIRE_VLLM") == "1" {
 			t.Fatal("VLLM_LAB is not set")
 		}
 		t.Skip("no real vLLM (make test-vllm)")
 	}
+	return home
+}
+
+// vllmLab returns a folder with the files of examples/vllm-lab, on the Slurm lab, and the folder
+// of the real vLLM.
+func vllmLab(t *testing.T) (dir, home string) {
+	t.Helper()
+	home = vllmHome(t)
 	dir = lab(t)
 	for _, name := range []string{"site.toml", "scenario.toml", "clients.toml", "sweep.toml", "tests/vllm-cpu.toml"} {
 		data, err := os.ReadFile(filepath.Join("../../examples/vllm-lab", name))

@@ -218,7 +218,7 @@ func TestNextStepsCanBePasted(t *testing.T) {
 	for name, next := range steps {
 		for kind, again := range map[string]collect.Again{
 			"slurm":    {Resume: dir},
-			"rehearse": {Rehearse: "profllm rehearse " + filepath.Join(dir, "scenario.toml") + " --system " + filepath.Join(dir, "system.toml")},
+			"rehearse": {Local: "profllm rehearse " + filepath.Join(dir, "scenario.toml") + " --system " + filepath.Join(dir, "system.toml")},
 			"others":   {},
 		} {
 			job := "17"

@@ -32,7 +32,19 @@ func HasDefinitions(root string) bool {
 	return err == nil
 }
 
-// Command is the command that runs it again by "rehearse" or "slurm submit"; false if the
+// Verb is by what command a run was made.
+func Verb(dir, root string) string {
+	var s run.Scenario
+	if run.ReadJSON(filepath.Join(root, run.ScenarioFile), &s) != nil || !s.Local {
+		return "slurm submit"
+	}
+	if p, err := run.ReadPlan(dir); err == nil && p.Rehearsal == nil {
+		return "run"
+	}
+	return "rehearse"
+}
+
+// Command is the command that runs it again by a [Verb]; false if the
 // definitions are not kept, or if no shell takes the settings or the paths.
 func (e Execution) Command(verb string) (command string, ok bool) {
 	if !HasDefinitions(e.Root) || strings.ContainsRune(e.Shown, 0) {

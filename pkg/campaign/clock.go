@@ -9,21 +9,22 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// clock tells how far a rehearsal is. Estimates are corrected by how long the runs that
+// clock tells how far runs on this machine are. Estimates are corrected by how long the runs that
 // are over took.
 type clock struct {
 	now     func() time.Time
-	tell    func(RehearsalProgress)
+	tell    func(LocalProgress)
 	costs   map[string]time.Duration // estimated, of each run
 	over    map[string]bool
 	planned time.Duration // estimated, of the runs that are over
 	took    time.Duration // of these
 	begun   time.Time     // of the unit that runs
+	unknown bool          // there are no estimates
 }
 
-func newClock(now func() time.Time, tell func(RehearsalProgress), costs map[string]time.Duration) *clock {
+func newClock(now func() time.Time, tell func(LocalProgress), costs map[string]time.Duration) *clock {
 	if tell == nil {
-		tell = func(RehearsalProgress) {}
+		tell = func(LocalProgress) {}
 	}
 	return &clock{now: now, tell: tell, costs: costs, over: map[string]bool{}}
 }
@@ -68,8 +69,8 @@ func (c *clock) end(runs []string, states map[string]run.State) {
 }
 
 // progress is how far all is while some runs are not over: each leaves a file at its end.
-func (c *clock) progress(running []string) RehearsalProgress {
-	p := RehearsalProgress{Over: len(c.over), Of: len(c.costs)}
+func (c *clock) progress(running []string) LocalProgress {
+	p := LocalProgress{Over: len(c.over), Of: len(c.costs), Running: running}
 	for _, dir := range running {
 		if _, err := os.Stat(filepath.Join(dir, run.SentinelFile)); err == nil {
 			p.Over++
@@ -87,6 +88,10 @@ func (c *clock) progress(running []string) RehearsalProgress {
 	ratio := 1.0
 	if c.planned > 0 {
 		ratio = min(max(c.took.Seconds()/c.planned.Seconds(), 0.5), 3)
+	}
+	if c.unknown {
+		p.Left = -1
+		return p
 	}
 	p.Left = time.Duration(float64(left) * ratio)
 	if len(running) > 0 {

@@ -119,14 +119,14 @@ func TestReadyLimitOfRehearsals(t *testing.T) {
 func TestTimeLeft(t *testing.T) {
 	now := time.Unix(0, 0)
 	costs := map[string]time.Duration{"a": 10 * time.Second, "b": 20 * time.Second}
-	var last RehearsalProgress
-	c := newClock(func() time.Time { return now }, func(p RehearsalProgress) { last = p }, costs)
+	var last LocalProgress
+	c := newClock(func() time.Time { return now }, func(p LocalProgress) { last = p }, costs)
 	c.begun = now
 	now = now.Add(4 * time.Second)
-	require.Equal(t, RehearsalProgress{Of: 2, Left: 26 * time.Second}, c.progress([]string{"a"}))
+	require.Equal(t, LocalProgress{Of: 2, Left: 26 * time.Second, Running: []string{"a"}}, c.progress([]string{"a"}))
 	now = now.Add(16 * time.Second)
 	require.Equal(t, 20*time.Second, c.progress([]string{"a"}).Left, "late, and b is still to come")
 	c.end([]string{"a"}, map[string]run.State{"a": {State: run.Failed}})
-	require.Equal(t, RehearsalProgress{Over: 1, Of: 2, Left: 40 * time.Second,
+	require.Equal(t, LocalProgress{Over: 1, Of: 2, Left: 40 * time.Second,
 		Ended: []Ended{{"a", run.State{State: run.Failed}}}}, last)
 }

@@ -37,6 +37,7 @@ type Options struct {
 	Single    bool      // everything in one allocation, one run after the other
 	Continue  string    // an earlier execution, with whose sweeps this one goes on
 	Live      bool      // ask Slurm which nodes of a group are free
+	Here      bool      // for this machine, without a scheduler
 
 	GPUsPerNode int // replaces that of the system; 0: nothing
 	Nodes       int // most that a test may use; 0: no limit
@@ -50,7 +51,7 @@ type Planned struct {
 	Root        string
 	Created     time.Time
 	Simulated   bool
-	Local       bool // a rehearsal
+	Local       bool // run on this machine
 	Launcher    string
 	Single      bool
 	WorkDir     string
@@ -80,11 +81,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if defs.Lock != nil {
 		f.Simulate = f.Simulate || defs.Lock.Simulated
 	}
-	sys, err := c.SystemOf(ctx, defs, f.System, f.Simulate)
+	sys, err := c.planSystem(ctx, defs, f)
 	if err != nil {
-		return nil, err
-	}
-	if sys, err = f.withGPUsPerNode(sys); err != nil {
 		return nil, err
 	}
 	o, err := c.options(f, sys)
@@ -186,6 +184,9 @@ func (c *Client) options(f Options, sys *config.System) (o planner.Options, err 
 	}
 	if err := c.CheckFolder(what, o.Output); err != nil {
 		return o, err
+	}
+	if sys.Standalone() {
+		o.ImageLauncher = containerProgram()
 	}
 	if o.Binary = cmp.Or(sys.Binary, c.Executable); o.Binary == "" {
 		return o, errors.New("the path of this program is unknown, but jobs need it")

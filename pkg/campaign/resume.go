@@ -143,7 +143,7 @@ func (c *Client) Rest(ctx context.Context, path string, o ResumeOptions) (*Rest,
 		return nil, as(Usage, err)
 	}
 	if s.Local {
-		return nil, as(Usage, fmt.Errorf("%s is a rehearsal and cannot be resumed\n\thint: run it again: %s", root,
+		return nil, as(Usage, fmt.Errorf("%s ran on one machine and cannot be resumed\n\thint: run it again: %s", root,
 			cmp.Or(collect.AgainOf(root, c.relative(root)).Command(""), "profllm rehearse")))
 	}
 	dirs := runsFor(root, path, s.Runs)

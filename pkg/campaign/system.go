@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path"
 	"regexp"
+	"strings"
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -84,14 +88,18 @@ func (c *Client) NewSystem(ctx context.Context) (*config.System, error) {
 	if pyxis, err := c.Slurm().HasPyxis(ctx); err != nil || pyxis {
 		return sys, nil // the default, also where srun cannot tell
 	}
-	sys.Launcher = config.Bare
+	sys.Launcher = cmp.Or(containerProgram(), config.Bare)
+	return sys, nil
+}
+
+// containerProgram is the first launcher that is a program on this machine, "" for none.
+func containerProgram() string {
 	for _, name := range config.Programs {
 		if _, err := exec.LookPath(name); err == nil {
-			sys.Launcher = name
-			break
+			return name
 		}
 	}
-	return sys, nil
+	return ""
 }
 
 // SystemOf reads the system file of a lock file, or the one that is named.
@@ -125,9 +133,60 @@ func (f Options) withGPUsPerNode(sys *config.System) (*config.System, error) {
 	return sys, as(Definition, err)
 }
 
+// planSystem is the system that a plan is made for.
+func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options) (*config.System, error) {
+	if f.Here && f.System == "" && d.System == nil {
+		sys, err := config.Parse("conf/standalone.toml", conf.Standalone)
+		if err != nil {
+			return nil, as(Definition, err)
+		}
+		return c.here(ctx, sys)
+	}
+	sys, err := c.SystemOf(ctx, d, f.System, f.Simulate)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Here:
+		return c.here(ctx, sys)
+	case sys.Standalone() && !f.Simulate:
+		return nil, as(Usage, fmt.Errorf("%s: the scheduler is \"standalone\", which is this machine\n\thint: profllm run %s",
+			sys.Pos.File, shell.Quote(c.relative(d.Top.Name))))
+	}
+	return f.withGPUsPerNode(sys)
+}
+
+// here is a system as it is on this machine alone: no scheduler, and the GPUs that are here.
+func (c *Client) here(ctx context.Context, sys *config.System) (*config.System, error) {
+	own := *sys
+	sys = &own
+	if sys.Launcher == pyxis {
+		if sys.Launcher = containerProgram(); sys.Launcher == "" {
+			return nil, as(Definition, fmt.Errorf("%s: launcher = %q is a plugin of Slurm, and this machine has none of %s\n\thint: write launcher = %q if vllm is installed here, or install one of these",
+				sys.Pos.File, pyxis, strings.Join(config.Programs, ", "), config.Bare))
+		}
+	}
+	if !sys.Standalone() || sys.GPUsPerNode == 0 {
+		list, err := gpu.Beside(c.Executable).List(ctx)
+		if err != nil && !errors.Is(err, gpu.ErrNoDriver) {
+			return nil, fmt.Errorf("the GPUs of this machine: %w", err)
+		}
+		sys.GPUsPerNode = len(list.Devices)
+	}
+	yes := true
+	sys.Scheduler, sys.SupportsGPUDirectives = "standalone", &yes
+	return sys, nil
+}
+
+const pyxis = "pyxis"
+
 // fits refuses tests that need more nodes than there are to be.
 func (c *Client) fits(plans []*plan.Plan, f Options) error {
 	for _, p := range plans {
+		if f.Here && p.Job.Nodes > 1 {
+			return as(Definition, fmt.Errorf("test %s needs %s, and this machine is one\n\thint: profllm slurm submit runs it on a cluster, profllm rehearse with simulated nodes",
+				p.Test, quantity.Count(p.Job.Nodes, "node")))
+		}
 		if f.Nodes > 0 && p.Job.Nodes > f.Nodes {
 			return as(Definition,
 				fmt.Errorf("test %s needs %s, and --nodes says %d", p.Test, quantity.Count(p.Job.Nodes, "node"),

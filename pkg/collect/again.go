@@ -12,8 +12,8 @@ import (
 
 // Again is how a run is made again. The zero value is that of a run which profllm did not make.
 type Again struct {
-	Resume   string // directory for slurm resume, quoted; "": none
-	Rehearse string // the whole command; "": none
+	Resume string // directory for slurm resume, quoted; "": none
+	Local  string // the whole command of a run on one machine; "": none
 }
 
 // AgainOf looks how the run in a directory is made again. shown is its path in commands.
@@ -33,20 +33,20 @@ func AgainOf(dir, shown string) Again {
 	if err != nil {
 		return Again{}
 	}
-	e := again.Execution{Root: root, Shown: filepath.Join(shown, back), Run: dir, Simulated: true}
+	e := again.Execution{Root: root, Shown: filepath.Join(shown, back), Run: dir, Simulated: s.Simulated}
 	if p, err := run.ReadPlan(dir); err == nil {
 		e.Speed = p.Speed()
 	}
-	command, _ := e.Command("rehearse")
-	return Again{Rehearse: command}
+	command, _ := e.Command(again.Verb(dir, root))
+	return Again{Local: command}
 }
 
-// Command makes the run again: slurm resume with these flags, or rehearse, which needs none of
-// them; "" if profllm cannot make it again.
+// Command makes the run again: slurm resume with these flags, or run or rehearse, which need none
+// of them; "" if profllm cannot make it again.
 func (a Again) Command(flags string) string {
 	switch {
-	case a.Rehearse != "":
-		return a.Rehearse
+	case a.Local != "":
+		return a.Local
 	case a.Resume == "":
 		return ""
 	case flags != "":

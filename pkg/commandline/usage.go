@@ -182,7 +182,7 @@ func usage(f *kong.Flag) string {
 // AsksJSON reports whether a command is to answer in JSON.
 func AsksJSON(k *kong.Context) bool {
 	for _, f := range k.Flags() {
-		if f.Name == "output" && slices.Contains(strings.Split(f.Enum, ","), "json") {
+		if f.Name == "output" && f.Default == "text" { // else it names what is written
 			return k.FlagValue(f) == "json"
 		}
 	}

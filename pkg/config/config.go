@@ -16,28 +16,31 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// System is a system file with scheduler "slurm". Keys marked (profllm) are
+// System is a system file with scheduler "slurm" or "standalone". Keys marked (profllm) are
 // not known to CloudAI.
 type System struct {
-	Name      string `toml:"name,required"`      // Display name of the cluster.
-	Scheduler string `toml:"scheduler,required"` // Must be "slurm".
+	Name string `toml:"name,required"` // Display name of the cluster.
+	// "slurm", or "standalone": this machine, without a scheduler (profllm run).
+	Scheduler string `toml:"scheduler,required"`
 
 	InstallPath string `toml:"install_path,required"` // Root of caches: images, git clones, models.
 	OutputPath  string `toml:"output_path,required"`  // Parent of the result directories.
 	// Hugging Face home on the nodes; default <install_path>/huggingface.
 	HFHomePath string `toml:"hf_home_path"`
 
-	DefaultPartition string      `toml:"default_partition,required"` // --partition of every job that names none.
-	Partitions       []Partition `toml:"partitions"`                 // Partitions and their node groups.
-	Account          string      `toml:"account"`                    // --account.
-	QOS              string      `toml:"qos"`                        // --qos (profllm).
-	Reservation      string      `toml:"reservation"`                // --reservation (profllm).
-	Constraint       string      `toml:"constraint"`                 // --constraint (profllm).
-	Distribution     string      `toml:"distribution"`               // --distribution.
+	// --partition of every job that names none; required with Slurm.
+	DefaultPartition string      `toml:"default_partition"`
+	Partitions       []Partition `toml:"partitions"`   // Partitions and their node groups.
+	Account          string      `toml:"account"`      // --account.
+	QOS              string      `toml:"qos"`          // --qos (profllm).
+	Reservation      string      `toml:"reservation"`  // --reservation (profllm).
+	Constraint       string      `toml:"constraint"`   // --constraint (profllm).
+	Distribution     string      `toml:"distribution"` // --distribution.
 	// srun --mpi of benchmarks whose ranks find each other; serving steps use none.
 	MPI string `toml:"mpi"`
 
-	GPUsPerNode   int `toml:"gpus_per_node"`   // GPUs of one node.
+	// GPUs of one node; default for a standalone system: those that this machine has.
+	GPUsPerNode   int `toml:"gpus_per_node"`
 	NTasksPerNode int `toml:"ntasks_per_node"` // --ntasks-per-node of the job.
 	// Write --gres (profllm); default: true when gpus_per_node is set.
 	SupportsGPUDirectives *bool `toml:"supports_gpu_directives"`
@@ -177,7 +180,7 @@ func Parse(file string, data []byte) (*System, error) {
 		return nil, err
 	}
 	s := &System{Pos: t.Pos, Source: data}
-	if v := t.Get("scheduler"); v != nil && v.Any != slurm {
+	if v := t.Get("scheduler"); v != nil && v.Any != slurm && v.Any != standalone {
 		return nil, refuseScheduler(v)
 	}
 	var c source.Complaints
@@ -188,19 +191,26 @@ func Parse(file string, data []byte) (*System, error) {
 	return s, c.Err()
 }
 
-const slurm = "slurm"
+// The schedulers.
+const slurm, standalone = "slurm", "standalone"
+
+// Standalone reports whether the system is one machine without a scheduler.
+func (s *System) Standalone() bool { return s.Scheduler == standalone }
 
 // refuseScheduler says what else a system file of another scheduler is good for. Its other keys
 // describe that scheduler, so a word within two edits of slurm alone gets the advice to write
-// slurm.
+// slurm; the same holds for standalone.
 func refuseScheduler(v *source.Value) error {
 	err := source.Errorf(v.Pos, "scheduler %s is not supported", v.Shown())
 	word, ok := v.Text()
-	if !ok || word == "" || source.Nearest(word, []string{slurm}) != "" {
+	if near := source.Nearest(word, []string{slurm, standalone}); ok && near != "" {
+		return err.Hintf("write scheduler = %q", near)
+	}
+	if !ok || word == "" {
 		return err.Hintf("write scheduler = %q", slurm)
 	}
-	return err.Hintf("profllm submits to Slurm only: name the system file of a Slurm cluster; " +
-		"profllm rehearse SCENARIO tries a scenario without a cluster")
+	return err.Hintf("profllm submits to Slurm, or runs on one machine (scheduler = %q): name such a system file; "+
+		"profllm rehearse SCENARIO tries a scenario without a cluster", standalone)
 }
 
 // idle are the keys without effect, and what uses them in CloudAI.
@@ -211,6 +221,9 @@ var idle = [...]struct{ key, user string }{
 
 func (s *System) check(t *source.Table) error {
 	var c source.Complaints
+	if !s.Standalone() && !t.Has("default_partition") {
+		c.Addf(t.Pos, "default_partition is required")
+	}
 	if s.GPUsPerNode < 0 {
 		c.Addf(t.PosOf("gpus_per_node"), "gpus_per_node is %d, must be 0 or more", s.GPUsPerNode)
 	}

@@ -59,11 +59,11 @@ site.toml:7:1: compile_cache "tmp/$USER" must be an absolute path of letters, di
 
 // A system file of another scheduler is not made one of Slurm by its key alone.
 func TestParseOtherScheduler(t *testing.T) {
-	const other = "\n\thint: profllm submits to Slurm only: name the system file of a Slurm cluster; " +
-		"profllm rehearse SCENARIO tries a scenario without a cluster"
+	const other = "\n\thint: profllm submits to Slurm, or runs on one machine (scheduler = \"standalone\"): " +
+		"name such a system file; profllm rehearse SCENARIO tries a scenario without a cluster"
 	const typo = "\n\thint: write scheduler = \"slurm\""
 	for value, want := range map[string]string{
-		`"kubernetes"`: other, `"runai"`: other, `"standalone"`: other, `"lsf"`: other,
+		`"kubernetes"`: other, `"runai"`: other, `"standalon"`: "\n\thint: write scheduler = \"standalone\"", `"lsf"`: other,
 		`"Slurm"`: typo, `"slrum"`: typo, `""`: typo, `3`: typo,
 	} {
 		_, err := Parse("k.toml", []byte("scheduler = "+value+"\n"))

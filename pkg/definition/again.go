@@ -8,7 +8,6 @@ import (
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/render"
-	"github.com/profllm/profllm/pkg/run"
 )
 
 // MoreRuns are the commands that make the missing runs like the given ones, from the
@@ -30,11 +29,7 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 	}
 	e := again.Execution{Root: root, Shown: root, Run: archives.OnDisk(runs[len(runs)-1]), Simulated: kind.Simulated(),
 		Speed: kind.Speed()}
-	verb := "slurm submit"
-	var sc run.Scenario
-	if kind.Simulated() && run.ReadJSON(filepath.Join(root, run.ScenarioFile), &sc) == nil && sc.Local {
-		verb = "rehearse"
-	}
+	verb := again.Verb(e.Run, root)
 	var commands []string
 	if file := archives.File(root); file != "" {
 		quoted, err := render.Quote(file)
@@ -42,7 +37,7 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 			return nil
 		}
 		force := ""
-		if verb == "rehearse" { // its links lead to the program
+		if kind.Simulated() && verb != "slurm submit" { // its links lead to the program
 			force = "--force "
 		}
 		commands = append(commands, fmt.Sprintf("profllm archive --restore %s%s", force, quoted))

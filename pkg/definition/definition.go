@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/profllm/profllm/pkg/experiment"
 	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
@@ -51,7 +52,10 @@ func Load(file string, in Folders) (*scenario.Scenario, *Files, error) {
 	if lockfile.Is(data) {
 		return loadLock(file, data)
 	}
-	d := &Files{Top: scenario.File{Name: file, Data: data}}
+	d := &Files{}
+	if d.Top, err = top(file, data); err != nil {
+		return nil, nil, err
+	}
 	beside := filepath.Dir(file)
 	testsDir := cmp.Or(in.TestsDir, folder(beside, "tests", "test", "../test"))
 	if d.Tests, err = readTOML(testsDir); err != nil {
@@ -75,6 +79,26 @@ func Load(file string, in Folders) (*scenario.Scenario, *Files, error) {
 		}
 	}
 	return s, d, checkMetrics(s)
+}
+
+// top is the file of a scenario, which may be that of an experiment. What is kept of one is the
+// scenario that it stands for.
+func top(file string, data []byte) (scenario.File, error) {
+	f := scenario.File{Name: file, Data: data}
+	t, err := experiment.Parse(file, data)
+	switch {
+	case err != nil && !experiment.OnlyExperiments(file):
+		return f, nil // the scenario's own complaints include it
+	case err != nil:
+		return f, err
+	case !experiment.Is(t):
+		f.Table = t
+		return f, nil
+	}
+	if f.Table, err = experiment.Scenario(t); err == nil {
+		f.Data, err = experiment.TOML(f.Table)
+	}
+	return f, err
 }
 
 // loadBelow loads the scenario with the tests in subfolders too, and keeps of these

@@ -48,7 +48,8 @@ const SMI = "nvidia-smi"
 // Reader is how the GPUs of this machine are read. The zero value asks nvidia-smi
 // alone. It is safe for concurrent use.
 type Reader struct {
-	NVML string // path of profllm-nvml; "": it is not asked
+	NVML string   // path of profllm-nvml; "": it is not asked
+	View []string // UUIDs of the GPUs that are shown, numbered in this order; nil: all
 }
 
 // Beside is the reader that belongs to a program: profllm-nvml in the same folder.
@@ -65,6 +66,12 @@ type Listing struct {
 // List reads every GPU, by nvidia-smi where NVML gives no answer. A driver that hangs,
 // because a GPU has fallen off the bus, is an error when ctx ends.
 func (r Reader) List(ctx context.Context) (Listing, error) {
+	l, err := r.listAll(ctx)
+	l.Devices = shown(r.View, l.Devices)
+	return l, err
+}
+
+func (r Reader) listAll(ctx context.Context) (Listing, error) {
 	var why error
 	if r.NVML != "" {
 		var devices []Device

@@ -26,6 +26,9 @@ type Watching struct {
 // bus, a call into the driver may never come back: who must go on does not wait for
 // Watch.
 func (r Reader) Watch(ctx context.Context, w Watching) error {
+	if all := w.Take; r.View != nil {
+		w.Take = func(look []Sample) error { return all(shownSamples(r.View, look)) }
+	}
 	var why error
 	if r.NVML != "" {
 		var taken *takenError

@@ -55,7 +55,7 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 	case p.Simulated && j.Env(SimGPUs) == "":
 		l.ListGPUs = nil
 	case p.Simulated:
-		l.ListGPUs = simulatedGPUs
+		l.ListGPUs = j.simulatedGPUs
 	case l.ListGPUs == nil:
 		l.ListGPUs, l.SetUp = j.GPUs.List, gpu.AddSetup
 	}
@@ -66,8 +66,8 @@ func (j *Job) look(p *plan.Plan, index int) *node.Look {
 }
 
 // simulatedGPUs are those of a simulated nvidia-smi, and say so.
-func simulatedGPUs(ctx context.Context) (gpu.Listing, error) {
-	list, err := gpu.Reader{}.List(ctx)
+func (j *Job) simulatedGPUs(ctx context.Context) (gpu.Listing, error) {
+	list, err := gpu.Reader{View: j.GPUs.View}.List(ctx)
 	for i := range list.Devices {
 		list.Devices[i].Reader = "simulated " + gpu.SMI
 	}

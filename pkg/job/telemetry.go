@@ -42,7 +42,7 @@ var errSamplesFull = errors.New("the file has reached its size limit")
 func (j *Job) sampleGPUs(ctx context.Context, p *plan.Plan, host string) (stop func()) {
 	reader := j.GPUs
 	if p.Simulated {
-		reader = gpu.Reader{} // the simulated nvidia-smi, and never the driver of this machine
+		reader = gpu.Reader{View: reader.View} // the simulated nvidia-smi, and never the driver of this machine
 	}
 	if p.Telemetry == nil || p.Simulated && j.Env(SimGPUs) == "" {
 		return func() {}

@@ -80,7 +80,7 @@ func (p *Plan) launch(in Input) error {
 			continue
 		}
 		*s = wrapped
-		if in.NoImage {
+		if in.NoImage && !in.System.Standalone() { // there, nobody expects one
 			in.NoImage = false // said once
 			p.Notes = append(p.Notes,
 				fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, with the nodes' own programs", in.Test.Pos))

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -39,6 +40,7 @@ type Cluster struct {
 	TasksPerNode int    // the site's ntasks_per_node, 0: not said
 	MPI          string // the site's mpi, "": not said
 	VisibleGPUs  []int  // from CUDA_VISIBLE_DEVICES, nil if not set
+	Shared       bool   // others use the nodes' GPUs as well: take no more than are needed
 	Simulated    bool
 }
 
@@ -199,7 +201,7 @@ func Make(in Input) (*Plan, error) {
 		service, err = in.Workload.Serve(Cluster{
 			Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
 			MPI:         in.System.MPI,
-			VisibleGPUs: visible, Simulated: in.Simulated,
+			VisibleGPUs: visible, Shared: in.System.Standalone(), Simulated: in.Simulated,
 		})
 		c.Add(err)
 	}
@@ -207,6 +209,9 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
+	if in.System.Standalone() {
+		p.takeGPUs(visible)
+	}
 	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
 		Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
@@ -327,6 +332,26 @@ func (p *Plan) allocate(in Input) error {
 	}
 	p.Notes = append(append(p.Notes, sys.Warnings...), chosen.Notes...)
 	return c.Err()
+}
+
+// takeGPUs asks for what roles use and no more, on a machine that several jobs share: for so
+// many GPUs, or for those that the test names.
+func (p *Plan) takeGPUs(visible []int) {
+	if len(p.Roles) == 0 || p.Job.GPUsPerNode == 0 {
+		return
+	}
+	named := visible != nil
+	used := map[int]bool{}
+	for _, r := range p.Roles {
+		named = named || r.IDs.Key != ""
+		for _, id := range r.GPUs {
+			used[id] = true
+		}
+	}
+	p.Job.GPUsPerNode = len(used)
+	if named {
+		p.Job.GPUIDs = slices.Sorted(maps.Keys(used))
+	}
 }
 
 // tableOf is the table of a test, for positions.

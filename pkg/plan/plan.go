@@ -220,6 +220,7 @@ type Job struct {
 	Distribution  string   `json:"distribution,omitempty"`
 	Exclusive     bool     `json:"exclusive,omitempty"`
 	GPUsPerNode   int      `json:"gpus_per_node,omitempty"` // asked for as GRES; 0: not asked for
+	GPUIDs        []int    `json:"gpu_ids,omitempty"`       // on one machine: these, if the test names them
 	NTasksPerNode int      `json:"ntasks_per_node,omitempty"`
 	TimeLimit     Seconds  `json:"time_limit_s,omitempty"`
 	Grace         Seconds  `json:"grace_s,omitempty"` // TERM comes this long before the limit

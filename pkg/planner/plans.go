@@ -29,7 +29,10 @@ type Options struct {
 	WorkDir   string    // what relative paths of the site file mean, absolute
 	Simulated bool      // rehearse: a simulated engine, without containers
 	Launcher  string    // overrides every launcher, "" for none
-	Single    bool      // everything in one allocation, one run after the other
+	// ImageLauncher is the launcher of a test that names an image, where nobody chooses one; "" is
+	// pyxis, or on a machine without a scheduler bare.
+	ImageLauncher string
+	Single        bool // everything in one allocation, one run after the other
 
 	// Images are the staged files that were found, by path (see Site). A plan uses one
 	// in place of its image.

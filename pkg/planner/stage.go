@@ -23,10 +23,14 @@ func Site(sys *config.System, o Options) stage.Site {
 	}
 }
 
-// launcherName is the chosen launcher, else pyxis for a test that names an image.
+// launcherName is the chosen launcher, else the usual one for a test that names an image.
 func launcherName(t scenario.Test, sys *config.System, o Options) string {
 	byImage := config.Bare
-	if t.CmdArgs.Has("docker_image_url") {
+	switch {
+	case !t.CmdArgs.Has("docker_image_url"):
+	case o.ImageLauncher != "":
+		byImage = o.ImageLauncher
+	case !sys.Standalone():
 		byImage = "pyxis"
 	}
 	return cmp.Or(chosenLauncher(t, sys, o), byImage)

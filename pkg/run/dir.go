@@ -159,7 +159,7 @@ type Scenario struct {
 	Units        []string  `json:"units,omitempty"` // what is submitted, in this order; absent: the runs
 	Skipped      []Skipped `json:"skipped,omitempty"`
 	Simulated    bool      `json:"simulated,omitempty"` // with the simulated engine
-	Local        bool      `json:"local,omitempty"`     // a rehearsal: its jobs are this machine's
+	Local        bool      `json:"local,omitempty"`     // its jobs are this machine's
 	Continues    string    `json:"continues,omitempty"` // the execution whose sweeps go on here
 	Launcher     string    `json:"launcher,omitempty"`  // that replaced every other, "" for none
 	Single       bool      `json:"single,omitempty"`    // everything in one allocation

@@ -26,6 +26,9 @@ type File struct {
 	Name string
 	Data []byte
 
+	// Table is what stands in the data, of a scenario that was written in another form; nil: it is read.
+	Table *source.Table
+
 	// Below is the folder of a test file relative to the tests folder, "" for the tests
 	// folder itself. CloudAI reads only the latter; a file below it is a test that a
 	// scenario may name, and disturbs no other scenario.
@@ -334,7 +337,10 @@ func (d *testFiles) all() map[string][]*source.Table {
 // Load reads a scenario, the test files it may refer to, and its hooks.
 func Load(file File, tests []File, hooks HookFiles) (*Scenario, error) {
 	var c source.Complaints
-	top, err := source.Parse(file.Name, file.Data)
+	top, err := file.Table, error(nil)
+	if top == nil {
+		top, err = source.Parse(file.Name, file.Data)
+	}
 	c.Add(err)
 	defs := definitions(tests, &c)
 	if top == nil {

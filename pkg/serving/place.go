@@ -32,6 +32,9 @@ func (s *Test) Place(cl plan.Cluster) (list []Instance, all []int, err error) {
 	if all = cl.VisibleGPUs; all == nil {
 		all = plan.CountGPUs(max(cl.GPUsPerNode, 1))
 	}
+	if cl.Shared {
+		s, all = s.fitted(cl.Nodes, all)
+	}
 	if s.Disaggregated() {
 		list, err = s.place(cl.Nodes, all)
 		return list, all, err
@@ -41,6 +44,24 @@ func (s *Test) Place(cl plan.Cluster) (list []Instance, all []int, err error) {
 		one.GPUs = one.IDs
 	}
 	return []Instance{one}, all, nil
+}
+
+// fitted is the test with as many GPUs for each role that names none as its instances need, and
+// the GPUs that are left to it then. If there are too few, it stays as it is, and is refused.
+func (s *Test) fitted(nodes int, all []int) (*Test, []int) {
+	need := (s.Decode.gpusOfInstance() + nodes - 1) / nodes
+	if !s.Disaggregated() {
+		return s, all[:min(need, len(all))]
+	}
+	fit, next := *s, 0
+	for _, r := range []*Role{&fit.Prefill, &fit.Decode} {
+		need := r.gpusOfInstance() * max(r.replicas, 1)
+		if nodes > 1 || r.IDs != nil || next+need > len(all) {
+			return s, all
+		}
+		r.IDs, next = all[next:next+need], next+need
+	}
+	return &fit, all
 }
 
 func (s *Test) place(nodes int, all []int) ([]Instance, error) {

@@ -180,7 +180,7 @@ func (r *Role) nameOf(v *source.Value) string {
 
 // idsKey is the key of the role's GPUs, none if it is not set.
 func (r *Role) idsKey() plan.Sized {
-	if r.IDs == nil {
+	if set, _ := r.table.Get("gpu_ids").Text(); r.IDs == nil || set == "" {
 		return plan.Sized{}
 	}
 	return plan.Sized{Key: r.Kind + ".gpu_ids", Pos: r.table.PosOf("gpu_ids")}

@@ -264,3 +264,20 @@ func (w *answerRecorder) Header() http.Header         { return w.header }
 func (w *answerRecorder) WriteHeader(status int)      { w.status = status }
 func (w *answerRecorder) Write(p []byte) (int, error) { return w.body.Write(p) }
 func (w *answerRecorder) Flush()                      {}
+
+// vLLM draws several choices only where it draws: vllm/sampling_params.py, _verify_greedy_sampling.
+func TestServeRefusesSeveralGreedyChoices(t *testing.T) {
+	_, url := serveCommand(t, nil)
+	for body, want := range map[string]int{
+		`{"prompt":"Hi","max_tokens":2,"n":2,"temperature":0}`: http.StatusBadRequest,
+		`{"prompt":"Hi","max_tokens":2,"n":1,"temperature":0}`: http.StatusOK,
+		`{"prompt":"Hi","max_tokens":2,"n":2}`:                 http.StatusOK,
+	} {
+		code, answer, err := post(t.Context(), url+"/v1/completions", body)
+		require.NoError(t, err)
+		require.Equal(t, want, code, answer)
+		if want != http.StatusOK {
+			require.Contains(t, answer, "n must be 1 when using greedy sampling, got 2.")
+		}
+	}
+}

@@ -71,7 +71,7 @@ func TestWhatToDoOfACancelledJob(t *testing.T) {
 	e.State.Note, e.Result.Failure = "", nil
 	require.Contains(t, text(t, story.Of(e)),
 		"  do        the job was cancelled: profllm slurm resume d runs it again\n  logs      d\n")
-	e.Local, e.Again = true, collect.Again{Rehearse: "profllm rehearse d/definitions/scenario.toml"}
+	e.Local, e.Again = true, collect.Again{Local: "profllm rehearse d/definitions/scenario.toml"}
 	require.Contains(t, text(t, story.Of(e)),
 		"  do        the job was cancelled: profllm rehearse d/definitions/scenario.toml runs it again\n")
 	e.Result = &result.Result{Status: result.Unknown}

@@ -504,3 +504,31 @@ func BenchmarkEvent(b *testing.B) {
 	b.ReportMetric(float64(ours.Nanoseconds())/float64(b.N)/1000, "ns/event")
 	b.ReportMetric(float64(theirs)/float64(ours), "x-encoding/json")
 }
+
+// A body whose head was read elsewhere is read as one of a connection. [DONE] and what was said
+// can be asked for, since a stream may be whole without either.
+func TestBodyAlone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body        string
+		done, spoke bool
+	}{
+		"whole":     {answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, true, true},
+		"no done":   {answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent, false, true},
+		"only role": {roleEvent + `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n" + answertest.DoneEvent, true, false},
+		"reasoning": {`data: {"choices":[{"delta":{"reasoning":"hm"},"finish_reason":"stop"}]}` + "\n\n" + answertest.DoneEvent, true, true},
+		"none yet":  {`data: {"choices":[{"delta":{"reasoning_content":""},"finish_reason":"stop"}]}` + "\n\n" + answertest.DoneEvent, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Outcome
+			var r Reader
+			r.ResetBody(&o, asked, true)
+			over, err := r.Feed([]byte(tt.body), 0)
+			require.NoError(t, err)
+			require.False(t, over, "only the caller knows where the body ends")
+			r.Close(0, nil)
+			require.Equal(t, Completed, o.State, o.Err)
+			require.Equal(t, tt.done, r.Done())
+			require.Equal(t, tt.spoke, r.Spoke())
+		})
+	}
+}

@@ -11,14 +11,15 @@ import (
 // A chunk is what the client takes from the payload of one event. Byte slices are JSON values
 // that lie in the payload.
 type chunk struct {
-	list    bool   // it has a list of choices, perhaps an empty one
-	choices int    // entries of that list
-	texts   int    // choices that carry text
-	role    bool   // a choice names a role
-	text    []byte // string: the text of the first choice; nil without
-	finish  []byte // finish_reason of a choice; nil if none is named, as before the end of an answer
-	usage   []byte // object; nil if absent or null
-	failed  bool   // the server reports an error
+	list     bool   // it has a list of choices, perhaps an empty one
+	choices  int    // entries of that list
+	texts    int    // choices that carry text
+	thoughts int    // choices that carry reasoning
+	role     bool   // a choice names a role
+	text     []byte // string: the text of the first choice; nil without
+	finish   []byte // finish_reason of a choice; nil if none is named, as before the end of an answer
+	usage    []byte // object; nil if absent or null
+	failed   bool   // the server reports an error
 }
 
 var (
@@ -62,6 +63,10 @@ func present(v []byte) []byte {
 	return v
 }
 
+// Empty reports whether the error in an answer says that there is none: it is absent, null, or
+// without content.
+func Empty(v []byte) bool { return len(v) == 0 || empty(v) }
+
 // empty reports whether a value says nothing. Of errors the proxy decides alike
 // (testdata/errors.txt).
 func empty(v []byte) bool {
@@ -97,6 +102,10 @@ func (s *scanner) choice(c *chunk) {
 		switch key := s.key(); string(key) {
 		case "text", "content":
 			c.carry(s.value())
+		case "reasoning", "reasoning_content": // vLLM's name, and an older one
+			if v := s.value(); len(v) > 2 && v[0] == '"' {
+				c.thoughts++
+			}
 		case "delta":
 			if s.space(); s.i < len(s.p) && s.p[s.i] == '{' {
 				s.choice(c)

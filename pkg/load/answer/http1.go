@@ -57,6 +57,20 @@ func (a *Reader) Reset(out *Outcome, asked int, keep bool) {
 	*a = Reader{stream: s, line: a.line[:0], excuse: a.excuse[:0]}
 }
 
+// ResetBody prepares a to read the body of a 200 whose head, and whatever divides the body, was
+// read elsewhere.
+func (a *Reader) ResetBody(out *Outcome, asked int, keep bool) {
+	a.Reset(out, asked, keep)
+	a.part, a.code, a.status = partToEOF, http.StatusOK, "200 OK"
+}
+
+// Done reports whether the stream said that it is over, by [DONE].
+func (a *Reader) Done() bool { return a.stream.done }
+
+// Spoke reports whether an event carried text or reasoning. A server may send events that
+// carry neither.
+func (a *Reader) Spoke() bool { return a.stream.texts > 0 || a.stream.thoughts > 0 }
+
 var (
 	errMalformed = errors.New("malformed HTTP answer")
 	// ErrTooEarly is an answer that came whole before its request had left whole.

@@ -36,15 +36,16 @@ type stream struct {
 	failing bool   // the event being read is named "error"
 	comment []byte // the newest comment of the event being read: Dynamo names its errors there
 
-	begun   bool   // a line was read
-	done    bool   // [DONE] was seen
-	finish  bool   // a finish_reason was seen
-	texts   int    // choices that carried text
-	idle    int    // token events that carry a role and no text
-	usage   []byte // newest usage object
-	kept    []byte // texts of token events, as JSON strings, a line each
-	problem string // the first thing that is wrong with the stream, or that the server calls an error
-	fatal   bool   // the problem is one that more bytes cannot end
+	begun    bool   // a line was read
+	done     bool   // [DONE] was seen
+	finish   bool   // a finish_reason was seen
+	texts    int    // choices that carried text
+	thoughts int    // choices that carried reasoning
+	idle     int    // token events that carry a role and no text
+	usage    []byte // newest usage object
+	kept     []byte // texts of token events, as JSON strings, a line each
+	problem  string // the first thing that is wrong with the stream, or that the server calls an error
+	fatal    bool   // the problem is one that more bytes cannot end
 }
 
 // reset prepares s to read the answer of another request, keeping its buffers.
@@ -198,12 +199,13 @@ func (s *stream) take(c *chunk, at int64) {
 		s.abort("the server sent more than %d token events", s.mostEvents())
 	}
 	s.texts += c.texts
+	s.thoughts += c.thoughts
 	if c.role && c.texts == 0 {
 		s.idle++
 	}
 	if c.finish != nil {
 		s.finish = true
-		if !succeeded(c.finish) {
+		if !Succeeded(c.finish) {
 			s.fault("finish_reason %s", c.finish)
 		}
 	}
@@ -221,10 +223,10 @@ func (s *stream) mostEvents() int {
 	return 2*s.asked + overshoot
 }
 
-// succeeded reports whether a finish_reason is the end of a whole answer. vLLM's others are
+// Succeeded reports whether a finish_reason, as JSON, is the end of a whole answer. vLLM's others are
 // "abort" and "error" (vLLM
 // 0.32, vllm/v1/engine, FinishReason); OpenAI's "content_filter" withholds text. TGI names the stop by its kind.
-func succeeded(reason []byte) bool {
+func Succeeded(reason []byte) bool {
 	switch string(reason) {
 	case `"stop"`, `"length"`, `"tool_calls"`, `"function_call"`, `"repetition"`, `"eos_token"`, `"stop_sequence"`:
 		return true

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -14,23 +15,31 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// leasesFile says which local job has which port and which GPU. A lease counts for as
-// long as a process of its job lives: what a job that was killed left behind still has
-// them, and nothing outlives a reboot.
-const leasesFile = "leases.json"
+// leasesDir has one file for each user, which says who has which port and which GPU. A lease
+// counts for as long as a process of its job lives: what a job that was killed left behind still
+// has them, and nothing outlives a reboot. The folder is none that an environment can change: who
+// looks elsewhere sees no leases. A variable for tests.
+var leasesDir = "/tmp"
 
-// holder is a job that has a lease.
-type holder struct {
-	Job   string `json:"job"`
-	State string `json:"state"` // its directory, by which its processes are known
+func leasesFile(uid int) string {
+	return filepath.Join(leasesDir, fmt.Sprintf("profllm-leases-%d.json", uid))
 }
 
-// leases are the holders by what they have, see [portName].
+// holder is a job that has a lease, or a command that is about to start one.
+type holder struct {
+	Job   string `json:"job"`             // of which the process that watches over it can be told
+	State string `json:"state,omitempty"` // the job's directory, by which its other processes are known
+}
+
+// leases are the holders by what they have, see portName and gpuName.
 type leases map[string]holder
 
 // portName is what a lease of a port is called. All nodes of local jobs are this machine, and
 // some servers listen on all its addresses.
 func portName(port int) string { return fmt.Sprintf("port %d", port) }
+
+// gpuName is what a lease of a GPU is called.
+func gpuName(uuid string) string { return "gpu " + uuid }
 
 // Inside reports whether an environment is that of a local job.
 func Inside(environ func(string) string) bool { return environ(jobState) != "" }
@@ -39,7 +48,7 @@ func Inside(environ func(string) string) bool { return environ(jobState) != "" }
 // has one of them, that port is returned, and none is given.
 func LeasePorts(ctx context.Context, environ func(string) string, ports []int) (taken int, err error) {
 	h := holder{Job: run.BaseID(environ("SLURM_JOB_ID")), State: environ(jobState)}
-	err = h.change(ctx, func(of leases) bool {
+	err = changeLeases(ctx, func(of leases) bool {
 		for _, port := range ports {
 			if other, ok := of[portName(port)]; ok && other != h {
 				taken = port
@@ -54,50 +63,100 @@ func LeasePorts(ctx context.Context, environ func(string) string, ports []int) (
 	return taken, err
 }
 
-// release gives back all that the job has.
+// release gives back all that a holder has.
 func (h holder) release(ctx context.Context) error {
-	return h.change(ctx, func(of leases) bool {
+	return changeLeases(ctx, func(of leases) bool {
 		maps.DeleteFunc(of, func(_ string, other holder) bool { return other == h })
 		return true
 	})
 }
 
-// change lets f change the leases that count, with no other process between reading and
-// writing; nothing is written if f returns false.
-func (h holder) change(ctx context.Context, f func(leases) bool) error {
+// takeOver takes leases from another holder, which may be gone by now.
+func (h holder) takeOver(from holder, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var lost string
+	err := changeLeases(context.Background(), func(of leases) bool {
+		for _, name := range names {
+			if other, ok := of[name]; ok && other != from {
+				lost = fmt.Sprintf("%s is now used by job %s", name, other.Job)
+				return false
+			}
+		}
+		for _, name := range names {
+			of[name] = h
+		}
+		return true
+	})
+	if err == nil && lost != "" {
+		err = errors.New(lost)
+	}
+	return err
+}
+
+// changeLeases lets f change the leases that count, with no other process between reading and
+// writing; nothing is written if f returns false. Those of other users are seen, and stay.
+func changeLeases(ctx context.Context, f func(leases) bool) error {
 	alone, err := exclude(ctx)
 	if err != nil {
 		return fmt.Errorf("leases of this machine: %w", err)
 	}
 	defer alone.Close()
-	file := filepath.Join(filepath.Dir(h.State), leasesFile)
-	of := leases{}
-	// A file that a crash of the machine cut short is as good as none: no job outlived it.
-	if err := run.ReadJSON(file, &of); err != nil && errors.Is(err, fs.ErrPermission) {
+	own := leasesFile(os.Getuid())
+	files, err := filepath.Glob(filepath.Join(leasesDir, "profllm-leases-*.json"))
+	if err != nil {
 		return err
 	}
-	lives := map[holder]bool{h: true}
-	maps.DeleteFunc(of, func(_ string, other holder) bool {
-		if _, known := lives[other]; !known {
-			lives[other] = other.lives()
+	of, others := leases{}, leases{}
+	for _, file := range files {
+		if file != own {
+			maps.Copy(others, readLeases(file))
 		}
-		return !lives[other]
+	}
+	maps.Copy(of, others)
+	maps.Copy(of, readLeases(own))
+	lives := map[holder]bool{}
+	maps.DeleteFunc(of, func(_ string, h holder) bool {
+		if _, known := lives[h]; !known {
+			lives[h] = h.lives()
+		}
+		return !lives[h]
 	})
 	if !f(of) {
 		return nil
 	}
-	return run.WriteJSON(file, of)
+	maps.DeleteFunc(of, func(name string, h holder) bool { return others[name] == h })
+	return run.WriteJSON(own, of)
 }
 
-// lives reports whether a process of the job does.
+// readLeases reads a user's file. One that a crash of the machine cut short, or that another user
+// wrote, is as good as none: no job outlived the one, and the other says nothing.
+func readLeases(file string) leases {
+	var uid int
+	if _, err := fmt.Sscanf(filepath.Base(file), "profllm-leases-%d.json", &uid); err != nil {
+		return nil
+	}
+	var st syscall.Stat_t
+	if syscall.Lstat(file, &st) != nil || int(st.Uid) != uid {
+		return nil
+	}
+	var of leases
+	if run.ReadJSON(file, &of) != nil {
+		return nil
+	}
+	return of
+}
+
+// lives reports whether a process of the holder does.
 func (h holder) lives() bool {
 	_, _, runs := watcher(h.Job)
-	return runs || len(run.Marked(jobState+"="+h.State)) > 0
+	return runs || h.State != "" && len(run.Marked(jobState+"="+h.State)) > 0
 }
 
 // exclude waits until no other process is in here. The name of a socket has one owner, and the
 // kernel takes it from a process that dies.
-func exclude(ctx context.Context) (interface{ Close() error }, error) {
+func exclude(ctx context.Context) (io.Closer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {

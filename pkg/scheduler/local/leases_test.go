@@ -15,6 +15,15 @@ import (
 	"github.com/profllm/profllm/pkg/process"
 )
 
+// leasesIn keeps the leases of a test apart.
+func leasesIn(t *testing.T) string {
+	t.Helper()
+	was := leasesDir
+	leasesDir = t.TempDir()
+	t.Cleanup(func() { leasesDir = was })
+	return leasesDir
+}
+
 // at is the environment of a job.
 func (h holder) at(name string) string {
 	return map[string]string{"SLURM_JOB_ID": h.Job, jobState: h.State}[name]
@@ -29,7 +38,7 @@ func (h holder) ports(t *testing.T, ports ...int) (taken int) {
 
 // A lease counts while the process that watches over its job lives, or any other of the job.
 func TestLeasesOfTheDead(t *testing.T) {
-	base := t.TempDir()
+	base := leasesIn(t)
 	ours := holder{newID(os.Getpid(), process.Start(os.Getpid())), filepath.Join(base, "ours")}
 	require.Zero(t, ours.ports(t, 8300, 8301))
 	require.Zero(t, ours.ports(t, 8301, 8302), "they are our own")
@@ -56,18 +65,18 @@ func TestLeasesOfTheDead(t *testing.T) {
 
 // What a crash left of the file does not stop anybody.
 func TestLeasesCutShort(t *testing.T) {
-	base := t.TempDir()
+	base := leasesIn(t)
 	ours := holder{newID(os.Getpid(), process.Start(os.Getpid())), filepath.Join(base, "ours")}
 	require.Zero(t, ours.ports(t, 8300))
 	for _, text := range []string{"", "{", "[]", `{"port 8300": null}`, `{"port 8300": {"job": 1}}`, "\x00\x00"} {
-		require.NoError(t, os.WriteFile(filepath.Join(base, leasesFile), []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(leasesFile(os.Getuid()), []byte(text), 0o644))
 		require.Zero(t, ours.ports(t, 8300), text)
 	}
 }
 
 // Of many that ask at once one gets it.
 func TestLeasesAtOnce(t *testing.T) {
-	base := t.TempDir()
+	base := leasesIn(t)
 	var wg sync.WaitGroup
 	got := make([]int, 8)
 	for i := range got {

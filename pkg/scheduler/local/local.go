@@ -2,7 +2,8 @@
 // node is an address of the loopback network (127.0.1.1, 127.0.1.2, …), and
 // srun, squeue and scancel are stand-ins found first on PATH.
 //
-// It is what a rehearsal uses. It allocates nothing: no queue, no GPUs, no limits.
+// It is what a rehearsal uses, and a run on one machine. Jobs lease the ports that they listen on
+// and, if they are to use the machine's GPUs, those. There is no other queue, and no limits.
 package local
 
 import (
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +42,9 @@ type Local struct {
 	binary  string // profllm
 	environ []string
 	now     func() time.Time
+
+	// GPUs are given to jobs; nil: jobs are told of as many as they ask for, as in a rehearsal.
+	GPUs *GPUs
 }
 
 // New keeps the state of local jobs below base.
@@ -72,6 +77,13 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	if err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
+	devices, leased, err := l.devices(ctx, u.Job())
+	if err != nil {
+		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+	}
+	if len(leased) > 0 { // what a job took over is not ours any more; the rest ends with this process at the latest
+		defer ourselves().release(context.WithoutCancel(ctx))
+	}
 	temp, err := os.MkdirTemp(l.base, "new-")
 	if err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
@@ -87,8 +99,8 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
 	}
-	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Nodes: u.Job().Nodes, GPUs: u.Job().GPUsPerNode,
-		State: temp}
+	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Hosts: l.hosts(u.Job().Nodes), State: temp,
+		Leased: leased, From: ourselves()}
 	if u.Kind() == plan.Array {
 		local.Tasks = len(u.Runs())
 	}
@@ -97,7 +109,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		return run.Submission{}, err
 	}
 	cmd := exec.Command(filepath.Join(bin, jobProgram), string(job))
-	cmd.Env = append(r.Export.From(l.environ), "PATH="+bin+":"+lookup(l.environ, "PATH"))
+	cmd.Env = append(append(r.Export.From(l.environ), "PATH="+bin+":"+lookup(l.environ, "PATH")), devices...)
 	cmd.Dir = r.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -124,6 +136,19 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// devices are the variables that tell a job which GPUs it has. Those of this machine are
+// leased by this process, and the one that watches over the job takes the leases over.
+func (l *Local) devices(ctx context.Context, job *plan.Job) (environ, leased []string, err error) {
+	if l.GPUs == nil || job.GPUsPerNode == 0 {
+		return []string{gpusVar + "=" + plan.FormatGPUs(plan.CountGPUs(job.GPUsPerNode))}, nil, nil
+	}
+	got, err := l.GPUs.take(ctx, request{job.GPUsPerNode, job.GPUIDs})
+	for _, d := range got {
+		leased = append(leased, gpuName(d.UUID))
+	}
+	return variables(got, len(job.GPUIDs) > 0), leased, err
 }
 
 const startedFile = "started.json"
@@ -169,6 +194,9 @@ func (j localJob) register() (record, error) {
 	rec := record{Name: j.Name, State: run.Running, PID: pid, Age: process.Start(pid), Start: time.Now().UTC()}
 	rec.ID = newID(pid, rec.Age)
 	if err := os.Symlink(j.State, filepath.Join(filepath.Dir(j.State), rec.ID)); err != nil {
+		return rec, err
+	}
+	if err := (holder{rec.ID, j.State}).takeOver(j.From, j.Leased); err != nil {
 		return rec, err
 	}
 	return rec, run.WriteJSON(filepath.Join(j.State, startedFile), rec)
@@ -263,14 +291,36 @@ func (l *Local) Cancel(_ context.Context, id string) error {
 // localJob is what the watching process is told.
 type localJob struct {
 	Dir, Script, Name, State string
-	Nodes, GPUs              int
-	Tasks                    int // of an array
+	Hosts                    []string
+	Tasks                    int      // of an array
+	Leased                   []string // what the job takes over
+	From                     holder   // and from whom
 
 	id string // once it is registered
 }
 
-// NodeName is the name, and the address, of node i.
+// hosts are the names of a job's nodes: of one that uses this machine's GPUs, the machine's own.
+func (l *Local) hosts(n int) []string {
+	if l.GPUs != nil && n == 1 && host() != "" {
+		return []string{host()}
+	}
+	list := make([]string, n)
+	for i := range list {
+		list[i] = NodeName(i)
+	}
+	return list
+}
+
+// NodeName is the name, and the address, of simulated node i.
 func NodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
+
+// address is that of a node.
+func address(host string) string {
+	if net.ParseIP(host) != nil {
+		return host
+	}
+	return "127.0.0.1"
+}
 
 // watch runs the script to its end and records it. TERM is passed to the script
 // and to every step; what is left after the kill wait gets KILL.
@@ -300,9 +350,6 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		code = max(code, j.task(ctx, i, environ, stderr))
 	}
 	j.ended(ctx, rec, code, "ended.json", stderr)
-	if err := (holder{j.id, j.State}).release(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintln(stderr, "profllm local job:", err)
-	}
 	return code
 }
 
@@ -322,6 +369,12 @@ func (j localJob) task(ctx context.Context, i int, environ []string, stderr io.W
 // ended kills what is left of the job and writes how it ended.
 func (j localJob) ended(ctx context.Context, rec record, code int, file string, stderr io.Writer) {
 	end(j.State, 0, killWait, everyone)
+	if file == endedFile(j.id) { // who learns of the end finds the leases free
+		h := holder{j.id, j.State}
+		if err := h.release(context.WithoutCancel(ctx)); err != nil {
+			fmt.Fprintln(stderr, "profllm local job:", err)
+		}
+	}
 	rec.End, rec.Code, rec.State = time.Now().UTC(), code, run.Succeeded
 	switch {
 	case ctx.Err() != nil:
@@ -348,15 +401,11 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		return 1
 	}
 	defer stderr.Close()
-	hosts := make([]string, j.Nodes)
-	for i := range hosts {
-		hosts[i] = NodeName(i)
-	}
 	cmd := exec.CommandContext(ctx, "bash", j.Script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.Dir, stdout, stderr
 	cmd.Env = append(environ, "SLURM_JOB_ID="+j.id, "SLURM_JOB_NAME="+j.Name,
-		"SLURM_JOB_NODELIST="+strings.Join(hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", j.Nodes),
-		jobState+"="+j.State, fmt.Sprintf("PROFLLM_LOCAL_GPUS=%d", j.GPUs))
+		"SLURM_JOB_NODELIST="+strings.Join(j.Hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", len(j.Hosts)),
+		jobState+"="+j.State)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		for _, s := range steps(j.State) {
@@ -389,12 +438,6 @@ func lookup(environ []string, name string) string {
 		}
 	}
 	return ""
-}
-
-// planGPUs lists the ids that Slurm would show to a step.
-func planGPUs(n string) string {
-	count, _ := strconv.Atoi(n)
-	return plan.FormatGPUs(plan.CountGPUs(count))
 }
 
 // Wait returns the state of a job once it has ended. When ctx ends first, the

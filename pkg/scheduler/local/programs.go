@@ -216,13 +216,17 @@ func (o srunOptions) task(rank int, hosts []string, id int, environ []string,
 	stdout, stderr io.Writer) (*exec.Cmd, func() error, error) {
 	node := rank / o.perNode
 	host := hosts[node]
-	cmd := exec.Command(o.argv[0], o.argv[1:]...)
+	argv := o.argv
+	if lookup(environ, uuidsVar) != "" {
+		argv = renumbered(argv, lookup(environ, gpusVar))
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(append([]string(nil), environ...),
 		"SLURM_JOB_NAME="+o.name, fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank),
 		fmt.Sprintf("SLURM_NODEID=%d", node),
 		fmt.Sprintf("SLURM_LOCALID=%d", rank%o.perNode), fmt.Sprintf("SLURM_NTASKS=%d", o.tasks),
-		"SLURMD_NODENAME="+host, "SLURM_STEP_NODELIST="+strings.Join(hosts, ","), "PROFLLM_NODE_ADDR="+host,
-		"CUDA_VISIBLE_DEVICES="+planGPUs(lookup(environ, "PROFLLM_LOCAL_GPUS")))
+		"SLURMD_NODENAME="+host, "SLURM_STEP_NODELIST="+strings.Join(hosts, ","), "PROFLLM_NODE_ADDR="+address(host),
+		"CUDA_VISIBLE_DEVICES="+lookup(environ, gpusVar))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	done := func() error { return nil }

@@ -98,6 +98,9 @@ func (s *Server) countPrompts(j *job, all []*sequence) {
 	}
 }
 
+// greedy is the temperature below which vLLM does not draw (vllm/sampling_params.py, _SAMPLING_EPS).
+const greedy = 1e-5
+
 // job checks what completions and chat have in common. text is the prompt if it is known as one.
 func (s *Server) job(r *http.Request, q sampling, prompts [][]int, text string) (*job, *refusal) {
 	j := &job{id: r.Header.Get("X-Request-Id"), prompts: prompts, ask: text, n: 1, sample: q, arrived: time.Now()}
@@ -121,6 +124,9 @@ func (s *Server) job(r *http.Request, q sampling, prompts [][]int, text string) 
 	}
 	if p := q.TopP; p != nil && !(*p > 0 && *p <= 1) {
 		return nil, badValue("top_p", number(*p), "top_p must be in (0, 1], got %s.", number(*p))
+	}
+	if t := q.Temperature; t != nil && *t < greedy && j.n > 1 && !s.config.SGLang {
+		return nil, bad("", "n must be 1 when using greedy sampling, got %d.", j.n)
 	}
 	for _, p := range prompts {
 		if refused := s.checkPrompt(p, text != ""); refused != nil {

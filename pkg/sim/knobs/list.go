@@ -18,6 +18,10 @@ const FaultsVar = "PROFLLM_SIM_FAULTS"
 // GPUsVar is the knob without which no GPU is sampled.
 const GPUsVar = "PROFLLM_SIM_GPUS"
 
+// MachineVar is the variable that tells the simulated GPUs of one test from those of another: it
+// is a part of their UUIDs.
+const MachineVar = "PROFLLM_SIM_MACHINE"
+
 // A Knob is a variable that changes the simulation.
 type Knob struct{ Name, Default, Meaning string }
 
@@ -33,6 +37,7 @@ var Knobs = []Knob{
 	{"PROFLLM_SIM_FLAGS", "", "whose flags `vllm serve` has: a release of vLLM such as `0.10.2` (default 0.32.0), or `any`"},
 	{"PROFLLM_SIM_RAY", "", "path of a real `ray` to run instead of the simulated one"},
 	{GPUsVar, "", "number of simulated GPUs of each node; without it, no GPU is sampled"},
+	{MachineVar, "", "is added to the UUIDs of simulated GPUs, so that those of two machines differ"},
 	{FaultsVar, "", "faults to plant, see below"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,11 @@ func SMI(ctx context.Context, p program.Process, args []string) int {
 func smiLine(p program.Process, fields []string, at time.Time, index, look int,
 	f knobs.SMIFaults) (line, unknown string) {
 	host := p.Env("SLURMD_NODENAME")
+	if host == "" { // outside of a job, where the machine is its only node
+		name, _ := os.Hostname()
+		host, _, _ = strings.Cut(name, ".")
+	}
+	host += p.Env(knobs.MachineVar)
 	use, power, clock, reasons, driver := 95.0, 400.0, 1980.0, 0, program.Version
 	if u, ok := f.Use[index]; ok {
 		use = u

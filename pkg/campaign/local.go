@@ -1,0 +1,173 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scheduler/local"
+)
+
+// LocalProgress is how far the runs on this machine are.
+type LocalProgress struct {
+	Over, Of int           // runs
+	Left     time.Duration // estimated; below zero: nothing is known
+	Running  []string      // runs that are not over
+	Ended    []Ended       // runs that ended since the last call
+}
+
+// String says how far it is, and how long the rest takes.
+func (p LocalProgress) String() string {
+	far := fmt.Sprintf("%d of %s over", p.Over, quantity.Count(p.Of, "run"))
+	if p.Over < p.Of && p.Left >= 0 {
+		far += ", " + remaining(p.Left)
+	}
+	return far
+}
+
+// remaining is an estimate of what is left.
+func remaining(d time.Duration) string {
+	if d < time.Second {
+		return "almost done"
+	}
+	return fmt.Sprintf("about %s left", d.Round(time.Second))
+}
+
+// Ended is a run on this machine that is over.
+type Ended struct {
+	Dir   string
+	State run.State
+}
+
+// runLocal runs what was planned on this machine, one job after the other but for what ends
+// with another. costs are the estimates of the runs, in order; nil: there are none.
+func (c *Client) runLocal(ctx context.Context, p *Planned, sched *local.Local, costs []time.Duration,
+	tell func(LocalProgress)) (dirs []string, states map[string]run.State, err error) {
+	if err := c.create(p); err != nil {
+		return nil, nil, as(NotSubmitted, err)
+	}
+	byRun := map[string]time.Duration{}
+	for i, r := range p.Runs {
+		byRun[r.Plan.Dir] = 0
+		if costs != nil {
+			byRun[r.Plan.Dir] = costs[i]
+		}
+	}
+	if err := os.MkdirAll(localJobs(), 0o700); err != nil {
+		return nil, nil, err
+	}
+	scenario, err := run.ReadScenario(p.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := localRuns{Client: c, sched: sched, submitter: c.submitter(sched, 0), ended: map[string]run.State{},
+		clock: newClock(c.Now, tell, byRun)}
+	r.clock.unknown = costs == nil
+	var late []string // what waits for the company's end
+	for _, rel := range scenario.InOrder() {
+		unit, err := run.ReadUnit(filepath.Join(p.Root, rel))
+		if err != nil {
+			return nil, nil, err
+		}
+		if r.waits(unit) {
+			late = append(late, unit.Dir)
+		} else if err := r.start(ctx, unit.Dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := r.disband(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, dir := range late {
+		if err := r.start(ctx, dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	err = r.disband(ctx)
+	return r.dirs, r.ended, err
+}
+
+// localRuns runs units one after the other. The company are those that end when
+// others are over, and go on beside them.
+type localRuns struct {
+	*Client
+	sched     *local.Local
+	submitter *run.Submitter
+	company   []run.Outcome
+	late      []string             // runs that are kept back until the company is over
+	dirs      []string             // of what has run
+	ended     map[string]run.State // by run
+	clock     *clock
+}
+
+// waits reports whether a unit begins only when the company is over, and keeps
+// its runs back.
+func (r *localRuns) waits(unit *run.Unit) bool {
+	for _, a := range unit.Job().After {
+		kept := slices.Contains(r.late, a.Dir)
+		for _, o := range r.company {
+			kept = kept || a.Type != "after" && slices.Contains(o.Unit.Runs(), a.Dir)
+		}
+		if kept {
+			r.late = append(r.late, unit.Runs()...)
+			return true
+		}
+	}
+	return false
+}
+
+// start runs a unit to its end, unless it joins the company; after an interrupt
+// it does nothing.
+func (r *localRuns) start(ctx context.Context, dir string) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	o := r.submitter.Submit(ctx, dir)
+	var refused *run.RefusedError
+	switch {
+	case errors.As(o.Err, &refused) && len(o.Unit.Job().After) > 0:
+		r.progress("%s: %v", r.relative(o.Dir), o.Err)
+		return nil
+	case o.Err != nil:
+		return as(NotSubmitted, o.Err)
+	}
+	r.Events.Submitted(o)
+	if len(o.Unit.Job().Until) > 0 {
+		r.company = append(r.company, o)
+		return nil
+	}
+	return r.finish(ctx, o)
+}
+
+// disband waits for the end of the company.
+func (r *localRuns) disband(ctx context.Context) error {
+	for _, o := range r.company {
+		if err := r.finish(ctx, o); err != nil {
+			return err
+		}
+	}
+	r.company = nil
+	return nil
+}
+
+// finish waits for the end of a unit.
+func (r *localRuns) finish(ctx context.Context, o run.Outcome) error {
+	stop := r.clock.begin(o.Unit.Runs())
+	_, err := r.sched.Wait(ctx, o.Submission.JobID)
+	stop()
+	if err != nil {
+		return err
+	}
+	ended, err := r.states(ctx, r.sched, o.Unit.Runs(), r.JobsOnRecord(o.Unit.Runs()))
+	maps.Copy(r.ended, ended)
+	r.dirs = append(r.dirs, o.Unit.Runs()...)
+	r.clock.end(o.Unit.Runs(), ended)
+	return err
+}
