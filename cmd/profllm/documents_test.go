@@ -44,8 +44,9 @@ type outputForm struct {
 
 var outputForms = []outputForm{
 	{
-		commands: []string{"slurm submit", "slurm resume", "rehearse"}, dir: documentDir, typ: "Jobs",
-		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1"},
+		commands: []string{"slurm submit", "slurm resume", "rehearse", "run"}, dir: documentDir, typ: "Jobs",
+		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1",
+			"profllm.output.run/1"},
 	},
 	{
 		commands: []string{"slurm status", "slurm cancel"}, dir: documentDir, typ: "States",
@@ -267,7 +268,7 @@ func TestOutputFormsAreDocumented(t *testing.T) {
 	var have, want []string
 	for _, leaf := range k.Model.Leaves(true) {
 		asks := func(f *kong.Flag) bool {
-			return f.Name == "output" && (slices.Contains(strings.Split(f.Enum, ","), "json") || leaf.Name == "import")
+			return f.Name == "output" && (f.Default == "text" || leaf.Name == "import")
 		}
 		if slices.ContainsFunc(leaf.Flags, asks) {
 			want = append(want, strings.TrimPrefix(leaf.FullPath(), "profllm "))

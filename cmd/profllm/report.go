@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/collect/cache"
@@ -71,6 +73,7 @@ type reportCmd struct {
 	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with equal values of these keys, such as bench_cmd_args.max_concurrency; replaces group_by of the files."`
 	Metric   string   `default:"throughput" help:"Metric that ranks the points of a sweep: a key of results, or CloudAI's name of a metric."`
+	Limit    []string `meant:"slo,max-ttft,max-tpot,goodput,capacity" placeholder:"KEY=VALUE" help:"Show the highest load of each sweep within this limit of a metric, such as p99_ttft_ms=500; repeatable. Throughput must reach it, latency must not exceed it."`
 	Scenario string   `placeholder:"FILE" type:"existingfile" help:"Read [reports] from this scenario file."`
 	System   string   `aliases:"system-config" meant:"site,cluster,config" placeholder:"FILE" type:"existingfile" help:"Read [reports] from this system file where the scenario has none."`
 }
@@ -113,6 +116,9 @@ func (c reportCmd) options() (report.Options, error) {
 	if o.Objective, err = metric.Find(c.Metric); err != nil {
 		return o, fail(exitUsage, err)
 	}
+	if o.Limits, err = findLimits(c.Limit); err != nil {
+		return o, fail(exitUsage, err)
+	}
 	var files []config.Reports
 	for i, file := range []string{c.Scenario, c.System} {
 		r, err := readReports(file, []string{"scenario", "system"}[i])
@@ -134,6 +140,24 @@ func (c reportCmd) options() (report.Options, error) {
 		o.GroupBy = nil
 	}
 	return o, nil
+}
+
+// findLimits reads limits of metrics, such as p99_ttft_ms=500.
+func findLimits(texts []string) ([]report.Limit, error) {
+	var limits []report.Limit
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("--limit %q: want KEY=VALUE with a number, such as p99_ttft_ms=500", text)
+		}
+		m, err := metric.Find(strings.TrimSpace(name))
+		if err != nil {
+			return nil, fmt.Errorf("--limit: %w", err)
+		}
+		limits = append(limits, report.Limit{Metric: m, Value: v})
+	}
+	return limits, nil
 }
 
 // readReports reads [reports] of a definition file of that kind; without one there are none.

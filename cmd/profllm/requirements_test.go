@@ -36,9 +36,10 @@ var requirementAreas = map[string]string{
 	"CTR":  "containers",
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",
-	"LRES": "resources of the load client",
+	"LRES": "GPUs, ports and processes",
 	"OUT":  "reported metrics",
 	"PAR":  "parallelism and GPUs",
+	"PERF": "live monitoring",
 	"PL-D": "defects of other benchmark tools that profllm avoids",
 	"PL-F": "causes of failures",
 	"PL-G": "containers, networks and nodes",
@@ -49,6 +50,7 @@ var requirementAreas = map[string]string{
 	"PL-X": "what users of other tools ask for",
 	"SCH":  "fields of result.json",
 	"TST":  "checks of a server's API",
+	"UC":   "use cases",
 	"VLM":  "vLLM",
 }
 

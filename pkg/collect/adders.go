@@ -26,10 +26,10 @@ type adder func(*evidence, *draft)
 func (c *Collector) adders() []adder {
 	return []adder{
 		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addTimes, addSlurm,
-		addPlanned, addPhases, addServers, addJobEnd, addDeaths,
+		addPlanned, addPhases, addServers, addCapacity, addJobEnd, addDeaths,
 		addNodes, addProvenance, addReports,
 		addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,
-		addCounters, addEvaluated, addGPUs, addAgreement,
+		addCounters, addEvaluated, addGPUs, addHosts, addAgreement,
 	}
 }
 

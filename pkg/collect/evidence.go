@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
@@ -31,6 +32,7 @@ type evidence struct {
 	events   []job.Event
 	twins    []string // loads whose client began at the same time to the last digit
 	unread   warnings
+	starts   func() []result.Capacity // what the engines said at their start, read once for all loads
 }
 
 // readEvidence reads the files of a run that describe its job. state is what a scheduler
@@ -91,6 +93,7 @@ func (e *evidence) read() error {
 				len(bad), bad[0]),
 		})
 	}
+	e.starts = sync.OnceValue(func() []result.Capacity { return startsOf(e.dir, e.plan) })
 	return err
 }
 

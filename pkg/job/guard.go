@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -56,7 +57,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	}
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
-	sampled := j.sampleGPUs(watch, p, host)
+	sampled, hostSampled := j.sampleGPUs(watch, p, host), j.sampleHost(watch, p, host)
 	printed := make(chan struct{})
 	go func() {
 		defer close(printed)
@@ -69,7 +70,10 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	case <-j.scriptOver(watch, cmp.Or(j.grace, guardWait)):
 		abandoned = true
 	}
-	sampled()
+	var ending sync.WaitGroup
+	ending.Go(sampled)
+	ending.Go(hostSampled)
+	ending.Wait()
 	stop()
 	select {
 	case <-printed: // it writes to the same output

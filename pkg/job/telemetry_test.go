@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/host"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -186,4 +187,42 @@ func TestGuardSamples(t *testing.T) {
 		"the guard takes samples")
 	close(end)
 	require.NoError(t, <-done)
+}
+
+// The guard samples its node beside the GPUs, and goes on behind half a line.
+//
+// covers: OUT-4, PERF-4
+func TestSampleHost(t *testing.T) {
+	j := sampling(t, oneLook)
+	j.arrive()
+	j.plan.Telemetry.Interval = plan.Seconds(10 * time.Millisecond)
+	require.NoError(t, os.MkdirAll(j.path(run.TelemetryDir), 0o755))
+	half := host.Header + "1795364099000,1,2"
+	require.NoError(t, os.WriteFile(j.path(run.TelemetryDir, HostFile("n1")), []byte(half), 0o644))
+	stop := j.sampleHost(t.Context(), j.plan, "n1")
+	await.True(t, func() bool { return strings.Count(j.file(HostFile("n1")), "\n1795364101000,") > 2 }, "samples")
+	stop()
+	var seen []host.Sample
+	require.ErrorContains(t, host.Read(strings.NewReader(j.file(HostFile("n1"))),
+		func(s host.Sample) { seen = append(seen, s) }), "line 2: 3 fields")
+	require.Greater(t, len(seen), 2)
+	require.NotNil(t, seen[0].Busy)
+	require.NotNil(t, seen[0].Used)
+	require.NoFileExists(t, j.path(run.TelemetryDir, HostNote("n1")))
+}
+
+// Without samples of GPUs there are none of the host, and a file that cannot be written is a note.
+func TestSampleNoHost(t *testing.T) {
+	j := sampling(t, oneLook)
+	j.plan.Telemetry = nil
+	j.sampleHost(t.Context(), j.plan, "n1")()
+	require.NoDirExists(t, j.path(run.TelemetryDir))
+
+	j = sampling(t, oneLook)
+	j.arrive()
+	require.NoError(t, os.MkdirAll(j.path(run.TelemetryDir, HostFile("n1")), 0o755))
+	stop := j.sampleHost(t.Context(), j.plan, "n1")
+	await.True(t, func() bool { return j.file(HostNote("n1")) != "" }, "the note")
+	stop()
+	require.Contains(t, j.file(HostNote("n1")), "is a directory")
 }

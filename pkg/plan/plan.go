@@ -105,7 +105,7 @@ func (p *Plan) ReadyLimit(r *Role) time.Duration {
 
 // Telemetry is what is sampled of every node of the job while it runs.
 type Telemetry struct {
-	Interval Seconds `json:"interval_s"` // between two looks at a node's GPUs
+	Interval Seconds `json:"interval_s"` // between two looks at a node and its GPUs
 }
 
 // Source is what was seen of files when the run was planned.

@@ -11,13 +11,13 @@ import (
 
 // addPhases makes a table of the phases of each run that differ in a setting, as of the
 // points of a sweep.
-func (r *Report) addPhases(objective metric.Metric) {
+func (r *Report) addPhases(objective metric.Metric, limits []Limit) {
 	scope := func(e *Entry) string { return e.Run.Job }
 	within := func(e *Entry) string { return strconv.Itoa(e.Case.Step) }
 	for _, phases := range r.inGroups(func(e *Entry) bool { return e.Case.Phase != "" }, scope, within) {
 		slices.SortStableFunc(phases, func(a, b *Entry) int { return a.Run.Place - b.Run.Place })
 		if keys := phaseSettings(phases); len(keys) > 0 {
-			r.Phases = append(r.Phases, newPhases(phases, keys, objective))
+			r.Phases = append(r.Phases, newPhases(phases, keys, objective, limits))
 		}
 	}
 }
@@ -37,7 +37,7 @@ func phaseSettings(entries []*Entry) []string {
 }
 
 // newPhases is the table of one run.
-func newPhases(entries []*Entry, keys []string, objective metric.Metric) Sweep {
+func newPhases(entries []*Entry, keys []string, objective metric.Metric, limits []Limit) Sweep {
 	first := entries[0]
 	s := Sweep{Name: first.Case.Test, Objective: objective, OfPhases: true}
 	if first.Case.Point != "" {
@@ -52,5 +52,6 @@ func newPhases(entries []*Entry, keys []string, objective metric.Metric) Sweep {
 	s.fill(entries, keys)
 	s.Axes = [][]int{all}
 	s.markBest(entries)
+	s.Rooms = rooms(entries, &s, limits)
 	return s
 }

@@ -29,6 +29,7 @@ const Schema = "profllm.report/1"
 type Options struct {
 	GroupBy   []string      // configuration keys whose values part the runs
 	Objective metric.Metric // what makes a point of a sweep the best; default: output throughput
+	Limits    []Limit       // within which the highest load is looked for
 	Without   []Part
 }
 
@@ -55,6 +56,7 @@ type Report struct {
 	Phases      []Sweep      `json:"phases,omitempty"`   // of each run, those that differ in a setting
 	Trends      []Trend      `json:"trends,omitempty"`   // of Trace
 	LeftOut     []LeftOut    `json:"left_out,omitempty"` // of Trace
+	Limits      []Limit      `json:"limits,omitempty"`
 	Notes       []string     `json:"notes,omitempty"`
 
 	Without []Part `json:"-"` // what was not asked for
@@ -91,15 +93,18 @@ func Build(runs []records.Run, o Options) *Report {
 	if o.Objective.Key == "" {
 		o.Objective = metric.Throughput
 	}
-	r := &Report{Schema: Schema, Without: o.Without}
+	r := &Report{Schema: Schema, Without: o.Without, Limits: o.Limits}
 	r.addEntries(runs, o.GroupBy)
 	r.addRepeats()
 	if r.Shows(PartComparison) {
 		r.addComparisons(o.GroupBy)
 	}
 	if r.Shows(PartSweeps) {
-		r.addSweeps(o.Objective)
-		r.addPhases(o.Objective)
+		r.addSweeps(o.Objective, o.Limits)
+		r.addPhases(o.Objective, o.Limits)
+	}
+	if len(o.Limits) > 0 && !slices.ContainsFunc(slices.Concat(r.Sweeps, r.Phases), Sweep.limited) {
+		r.Notes = append(r.Notes, "limits decide nothing here: no sweep or phases vary max_concurrency or request_rate")
 	}
 	return r
 }

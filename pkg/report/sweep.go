@@ -23,6 +23,7 @@ type Sweep struct {
 	Best    *int            `json:"best,omitempty"`
 	Metrics []metric.Metric `json:"metrics"`
 	Cost    Cost            `json:"cost"`
+	Rooms   []Room          `json:"within_limits,omitempty"` // one for each combination of what is not the load
 
 	Axes     [][]int `json:"-"` // places in the values of a point: what varies independently
 	OfPhases bool    `json:"-"` // the points are the phases of one run
@@ -71,11 +72,11 @@ var sweepMetrics = []metric.Metric{
 }
 
 // addSweeps makes a table of the points of each sweep, and of each phase of it.
-func (r *Report) addSweeps(objective metric.Metric) {
+func (r *Report) addSweeps(objective metric.Metric, limits []Limit) {
 	scope := func(e *Entry) string { return e.Run.Series }
 	within := func(e *Entry) string { return e.Case.Phase }
 	for _, points := range r.inGroups(func(e *Entry) bool { return e.Case.Step > 0 }, scope, within) {
-		r.Sweeps = append(r.Sweeps, newSweep(points, objective))
+		r.Sweeps = append(r.Sweeps, newSweep(points, objective, limits))
 	}
 }
 
@@ -114,7 +115,7 @@ func (r *Report) inGroups(belongs func(*Entry) bool, scope, within func(*Entry) 
 	return list
 }
 
-func newSweep(entries []*Entry, objective metric.Metric) Sweep {
+func newSweep(entries []*Entry, objective metric.Metric, limits []Limit) Sweep {
 	first := entries[0]
 	s := Sweep{Name: first.Case.Test, Objective: objective}
 	if first.Case.Phase != "" {
@@ -128,6 +129,7 @@ func newSweep(entries []*Entry, objective metric.Metric) Sweep {
 	s.Axes = axes(entries, keys)
 	s.markBest(entries)
 	s.Cost = cost(entries, &s)
+	s.Rooms = rooms(entries, &s, limits)
 	return s
 }
 

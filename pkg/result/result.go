@@ -2,7 +2,7 @@
 // where, what was measured, and the verdict on the numbers, which package validity makes.
 //
 // A Result marshals to result.json. Names and units are fixed: seconds unless
-// a name ends in _ms, bytes unless it says _gb or _mb, shares between 0 and 1
+// a name ends in _ms, bytes unless it says _gb, _mb or _gib, shares between 0 and 1
 // unless a name says percent. What nobody reported is absent, never zero;
 // that is why most numbers are pointers.
 //
@@ -47,6 +47,7 @@ type Result struct {
 	System         *System     `json:"system,omitempty"`
 	Profiling      *Profiling  `json:"profiling,omitempty"`
 	Placement      *Placement  `json:"placement,omitempty"`
+	Capacity       []Capacity  `json:"capacity,omitempty" jsonschema:"room and start of each instance of a role, as its logs say (logs/ROLE-RANK.log)"`
 	Slurm          *Slurm      `json:"slurm,omitempty"`
 	Provenance     *Provenance `json:"provenance,omitempty"`
 	Repeats        *Repeats    `json:"repeats,omitempty"`
@@ -148,6 +149,7 @@ type System struct {
 	PeakGPUMemoryGB   *float64    `json:"peak_gpu_memory_gb,omitempty" jsonschema:"highest memory use of any GPU that served"`
 	AvgGPUUtilization *float64    `json:"avg_gpu_utilization,omitempty" jsonschema:"percent, mean over the time and the GPUs that served"`
 	GPUSamples        *GPUSamples `json:"gpu_samples,omitempty"`
+	Host              []HostUse   `json:"host,omitempty" jsonschema:"what each node did in the client's window, if it was sampled"`
 	HardwareInfo      *Hardware   `json:"hardware_info,omitempty"`
 	// Nodes is there only if the nodes are not alike.
 	Nodes     []NodeHardware `json:"nodes,omitempty" jsonschema:"each node, if the nodes differ"`

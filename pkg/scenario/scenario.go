@@ -114,7 +114,7 @@ type entry struct {
 
 	// Limits of the node checks before servers start, over the site's (profllm).
 	Preflight *config.Preflight `toml:"preflight"`
-	Telemetry Telemetry         `toml:"telemetry"` // How the nodes' GPUs are sampled (profllm).
+	Telemetry Telemetry         `toml:"telemetry"` // How the nodes and their GPUs are sampled (profllm).
 	// Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
 	Accept Accept `toml:"accept"`
 }

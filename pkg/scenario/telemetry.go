@@ -6,11 +6,11 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Telemetry is [Tests.telemetry]: what is sampled of the nodes' GPUs while the job
+// Telemetry is [Tests.telemetry]: how the nodes and their GPUs are sampled while the job
 // runs.
 type Telemetry struct {
-	Enabled   *bool    `toml:"enabled"`    // false: GPUs are not sampled; default true in jobs with GPUs.
-	IntervalS *float64 `toml:"interval_s"` // Time between two samples of the GPUs, s, from 0.1 to 2; default 1.
+	Enabled   *bool    `toml:"enabled"`    // false: nodes are not sampled; default true in jobs with GPUs.
+	IntervalS *float64 `toml:"interval_s"` // Time between two samples of a node, s, from 0.1 to 2; default 1.
 }
 
 // Bounds of interval_s: a look costs the driver some milliseconds for each GPU, and a

@@ -20,6 +20,7 @@ var openers = map[string]string{
 	"archive.copyFile":   "follows no link, waits for nothing and copies a known size only",
 	"collect.FindLogs":   "a pipe that the user names, which waits for its writer",
 	"doctor.Look":        "files of the kernel, which have no size",
+	"host.Reader.read":   "files of the kernel, which have no size",
 	"local.isClient":     "files of the kernel, which have no size",
 	"job.Began":          "files of the kernel, which have no size",
 	"job.Job.Node":       "files of the kernel, which have no size",

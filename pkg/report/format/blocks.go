@@ -35,7 +35,7 @@ func blocks(r *report.Report) []block {
 	}
 	if r.Shows(report.PartSweeps) {
 		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
-			out = append(out, sweepBlock(&s))
+			out = append(out, sweepBlock(&s, r.Limits))
 		}
 	}
 	return out
@@ -51,8 +51,10 @@ func runBlocks(r *report.Report) []block {
 	if some {
 		out = append(out, offline)
 	}
-	if b, ok := gpusBlock(r); ok {
-		out = append(out, b)
+	for _, of := range []func(*report.Report) (block, bool){gpusBlock, hostsBlock, capacityBlock} {
+		if b, ok := of(r); ok {
+			out = append(out, b)
+		}
 	}
 	if len(r.Repeats) > 0 {
 		out = append(out, repeatsBlock(r))

@@ -16,9 +16,6 @@ import (
 
 const mostCurves = 8 // lines in one chart; more are no longer told apart
 
-// loadKeys are the settings that a curve is drawn over first: how much load there is.
-var loadKeys = []string{"bench_cmd_args.max_concurrency", "bench_cmd_args.request_rate"}
-
 // curves are the throughput and the latency over the setting that says how much load there
 // is, or else over the first that has numbers: a line for each combination of the others.
 func curves(s *report.Sweep) []chart.Points {
@@ -48,11 +45,11 @@ func curves(s *report.Sweep) []chart.Points {
 // abscissa is the place of the setting that a curve is drawn over, -1 for none: it has a
 // different number at two points or more, and the others give few lines.
 func abscissa(s *report.Sweep) int {
-	best, rank := -1, len(loadKeys)+1
+	best, rank := -1, len(report.LoadKeys)+1
 	for i, v := range s.Points[0].Values {
-		of := slices.Index(loadKeys, v.Key)
+		of := slices.Index(report.LoadKeys, v.Key)
 		if of < 0 {
-			of = len(loadKeys)
+			of = len(report.LoadKeys)
 		}
 		if of < rank && drawable(s, i) {
 			best, rank = i, of

@@ -14,7 +14,7 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
-func sweepBlock(s *report.Sweep) block {
+func sweepBlock(s *report.Sweep, limits []report.Limit) block {
 	kind := "Sweep"
 	if s.OfPhases {
 		kind = "Phases"
@@ -31,6 +31,7 @@ func sweepBlock(s *report.Sweep) block {
 	if !s.OfPhases {
 		b.lines = append(b.lines, costLines(s.Cost)...)
 	}
+	b.lines = append(b.lines, roomLines(s, limits)...)
 	b.lines = append(b.lines, unusable(s)...)
 	for _, p := range s.Points {
 		t.row(s.Group, pointCells(s, p)...)
@@ -38,6 +39,26 @@ func sweepBlock(s *report.Sweep) block {
 	b.tables = []table{t}
 	b.charts = sweepCharts(s)
 	return b
+}
+
+// roomLines say how much load each combination of the other settings takes within the limits.
+func roomLines(s *report.Sweep, limits []report.Limit) []string {
+	conditions := make([]string, len(limits))
+	for i, l := range limits {
+		conditions[i] = l.String()
+	}
+	var lines []string
+	for i := range s.Rooms {
+		r := &s.Rooms[i]
+		_, key, _ := strings.Cut(r.Key, ".")
+		with := ""
+		if len(r.Others) > 0 {
+			with = " with " + records.JoinShort(r.Others)
+		}
+		lines = append(lines, printable.Line(fmt.Sprintf("highest %s within %s%s%s: %s", key,
+			strings.Join(conditions, ", "), s.Kind.Suffix(), with, r.String())))
+	}
+	return lines
 }
 
 // unusable says why points are not usable; points with the same reason share a line.

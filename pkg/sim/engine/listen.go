@@ -55,10 +55,38 @@ func LogConfig(p program.Process, log *Logger, c Config, k knobs.Settings, flags
 	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "SLURM_PROCID", "SLURMD_NODENAME", "PROFLLM_ROLE"} {
 		log.Info("env %s=%s", name, p.Env(name))
 	}
-	log.Info("GPU KV cache size: %d tokens, Maximum concurrency for %d tokens per request: %.2fx",
-		cacheTokens, c.MaxLen, float64(cacheTokens)/float64(c.MaxLen))
 	log.Info("simulated TTFT %s, ITL %s, jitter %g, seed %d, start-up %s",
 		k.Timing.TTFT, k.Timing.ITL, k.Timing.Jitter, k.Timing.Seed, k.Startup)
+}
+
+// Memory of the simulated engine on each GPU, in GiB: that of a model of 8 billion weights in
+// bfloat16, whose KV cache takes 128 KiB for each token.
+const (
+	weightsGiB = 14.99
+	graphsGiB  = 0.5
+	cacheGiB   = float64(cacheTokens) * 128 / (1 << 20)
+)
+
+// LogStart says what vLLM 0.32.0 says of its room and its start on a GPU, once the start is over,
+// which took so long. The start is half loading, half warm-up.
+func LogStart(log *Logger, c Config, took time.Duration) {
+	half := took.Seconds() / 2
+	log.Info("Loading weights took %.2f seconds", half)
+	log.Info("Model loading took %.2f GiB memory and %.6f seconds", weightsGiB, half)
+	log.Info("Available KV cache memory: %.2f GiB", cacheGiB)
+	log.Info("GPU KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx",
+		thousands(cacheTokens), thousands(c.MaxLen), float64(cacheTokens)/float64(c.MaxLen))
+	log.Info("Graph capturing finished in %.0f secs, took %.2f GiB", half/2, graphsGiB)
+	log.Info("init engine (profile, create kv cache, warmup model) took %.2f s", half)
+}
+
+// thousands writes a number as Python's {:,} does.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // Die ends the process as vLLM does when its engine cannot go on: the cause in the log, then a

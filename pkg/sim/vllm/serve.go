@@ -72,6 +72,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		log.Info("Shutting down before the server was ready.")
 		return program.OK
 	}
+	engine.LogStart(log, c, time.Since(start))
 	l, err := net.Listen("tcp", listeners.HTTP)
 	if err != nil {
 		return engine.Die(p, log, program.Failed, "OSError: "+err.Error())
