@@ -112,16 +112,21 @@ func defaultIn(about string) any {
 	if m == nil || m[1] == "None" || m[1] == "" {
 		return nil
 	}
-	switch m[1] {
+	return read(m[1])
+}
+
+// read is a value as Python prints it.
+func read(text string) any {
+	switch text {
 	case "True":
 		return true
 	case "False":
 		return false
 	}
-	if n, err := strconv.ParseFloat(m[1], 64); err == nil && !strings.ContainsAny(m[1], "xXnN") {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && !strings.ContainsAny(text, "xXnN") {
 		return n
 	}
-	return m[1]
+	return text
 }
 
 // Differences says how the options of a help differ from the catalogue's in the release. What a
@@ -162,6 +167,9 @@ func alike(stored, shown Form) (a, b Form) {
 	b.Optional = false
 	for _, f := range []*Form{&a, &b} {
 		f.Names, f.Choices = sorted(f.Names), sorted(f.Choices)
+	}
+	if text, ok := a.Default.(string); ok && read(text) == b.Default { // a help has no quotes
+		b.Default = text
 	}
 	if a.Default == nil || b.Default == nil {
 		a.Default, b.Default = nil, nil

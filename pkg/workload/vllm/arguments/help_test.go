@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,16 @@ func TestDifferences(t *testing.T) {
 		{"--allow-credentials", "changed", []string{"default: false → true"}},
 		{"--header", "added", nil}, {"--pair", "added", nil},
 	}, changed)
+}
+
+// A text that looks like a number is printed like one.
+func TestDifferencesOfTextsAndNumbers(t *testing.T) {
+	list, err := Help("usage: x\n  --random-range-ratio R  (default: 0.0)\n  --metric-percentiles P  (default: 98)\n")
+	require.NoError(t, err)
+	r, err := BenchServe.One("0.32.0")
+	require.NoError(t, err)
+	changes := slices.DeleteFunc(r.Differences(list), func(c Change) bool { return c.Kind == "removed" })
+	require.Equal(t, []Change{{"--metric-percentiles", "changed", []string{"default: 99 → 98"}}}, changes)
 }
 
 // The help of the real vLLM 0.32.0 has what the catalogue has, but for two options whose choices
