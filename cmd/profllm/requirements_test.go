@@ -49,6 +49,7 @@ var requirementAreas = map[string]string{
 	"PL-V": "validity of results",
 	"PL-X": "what users of other tools ask for",
 	"SCH":  "fields of result.json",
+	"SRV":  "servers over several nodes",
 	"TST":  "checks of a server's API",
 	"UC":   "use cases",
 	"VLM":  "vLLM",

@@ -139,7 +139,7 @@ func (w *Workload) checkPlanned(one serving.Instance, name string, c *source.Com
 
 // needs refuses a release without an option that the layout is made of.
 func (w *Workload) needs(one serving.Instance, option string, values ...string) error {
-	_, refusal := arguments.Check(w.release(), option, values...)
+	_, refusal := arguments.Serve.Check(w.release(), option, values...)
 	if refusal == nil {
 		return nil
 	}

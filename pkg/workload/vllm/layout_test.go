@@ -100,8 +100,8 @@ func TestCommandsOfNodes(t *testing.T) {
 				words[i] = "29550"
 			}
 		}
-		for _, at := range []string{c.since, arguments.Newest().Version} {
-			release, err := arguments.One(at)
+		for _, at := range []string{c.since, arguments.Serve.Newest().Version} {
+			release, err := arguments.Serve.One(at)
 			require.NoError(t, err)
 			for _, node := range [][]string{nil, c.rank} {
 				_, err := release.Check(append(slices.Clone(words), node...))
