@@ -109,10 +109,8 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 			continue
 		}
 		l, err := layoutOf(one)
-		if err != nil {
-			c.Add(err)
-			continue
-		}
+		c.Add(err)
+		c.Add(severalServers(one))
 		switch l.name {
 		case onRay:
 			c.Add(spansData(one))
@@ -125,11 +123,24 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 	return c.Err()
 }
 
+// severalServers refuses load balancing outside of vLLM: a client asks one address.
+func severalServers(one serving.Instance) error {
+	for _, key := range []string{"data_parallel_hybrid_lb", "data_parallel_external_lb",
+		"data_parallel_multi_port_external_lb"} {
+		if one.Flag(key) {
+			return source.Errorf(one.Option(key).Pos, "%s.%s gives each of the %d nodes an API server of its own, "+
+				"and the client asks one: the engines of the others would not be measured", one.Kind, key,
+				one.Nodes.Count).
+				Hintf("set %s = \"mp\" instead: one API server then serves the engines of all nodes", dataKey)
+		}
+	}
+	return nil
+}
+
 // checkPlanned refuses options that the layout sets on each node, and a release that lacks one.
 func (w *Workload) checkPlanned(one serving.Instance, name string, c *source.Complaints, keys ...string) {
-	for _, key := range append(keys, "headless", "data_parallel_rank", "data_parallel_address", "data_parallel_rpc_port",
-		"data_parallel_start_rank", "data_parallel_hybrid_lb", "data_parallel_external_lb",
-		"data_parallel_multi_port_external_lb") {
+	for _, key := range append(keys, "headless", "data_parallel_rank", "data_parallel_address",
+		"data_parallel_rpc_port", "data_parallel_start_rank") {
 		if v := one.Option(key); v != nil {
 			c.Add(source.Errorf(v.Pos, "%s.%s: profllm sets what differs between the nodes of a role itself (executor %s)",
 				one.Kind, key, name).Hintf("remove it"))

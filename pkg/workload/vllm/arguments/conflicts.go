@@ -85,6 +85,10 @@ var rules = []rule{
 	{options: []string{"--nnodes", "--distributed-executor-backend"}, broken: func(s settings) string {
 		return when(s.int("--nnodes", 1) > 1 && s.text("--distributed-executor-backend", "") == "ray", "nnodes above 1 does not go with distributed_executor_backend = \"ray\"")
 	}},
+	{options: []string{"--nnodes", "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"}, broken: func(s settings) string {
+		nodes, world := s.int("--nnodes", 1), s.ranks()*s.int("--pipeline-parallel-size", 1)
+		return when(nodes > 1 && world%nodes != 0, "nnodes %d does not divide the %d GPUs of TP x PP x DP", nodes, world)
+	}},
 	{options: []string{"--node-rank", "--nnodes"}, broken: func(s settings) string {
 		rank, nodes := s.int("--node-rank", 0), s.int("--nnodes", 1)
 		return when(nodes > 1 && rank >= nodes, "node_rank %d is not below nnodes %d", rank, nodes)
@@ -104,6 +108,14 @@ var rules = []rule{
 	{options: []string{"--data-parallel-size-local", "--data-parallel-size"}, broken: func(s settings) string {
 		local, all := s.int("--data-parallel-size-local", 1), s.int("--data-parallel-size", 1)
 		return when(local > all, "data_parallel_size_local %d is above data_parallel_size %d", local, all)
+	}},
+	{options: []string{"--data-parallel-size-local", "--data-parallel-external-lb", "--data-parallel-rank"}, broken: func(s settings) string {
+		external := s.on("--data-parallel-external-lb") || s.has("--data-parallel-rank")
+		local := s.int("--data-parallel-size-local", 1)
+		return when(external && local != 1, "data_parallel_size_local is %d, but with data_parallel_external_lb or data_parallel_rank it must be 1", local)
+	}},
+	{options: []string{"--data-parallel-size-local", "--headless"}, broken: func(s settings) string {
+		return when(s.on("--headless") && s.int("--data-parallel-size-local", 1) == 0, "data_parallel_size_local is 0, but a headless process runs engines only")
 	}},
 	{options: []string{"--data-parallel-rank", "--data-parallel-size"}, broken: func(s settings) string {
 		rank, all := s.int("--data-parallel-rank", 0), s.int("--data-parallel-size", 1)
