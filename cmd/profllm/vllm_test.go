@@ -218,10 +218,37 @@ exclusive = true
 //
 // covers: SRV-3
 func TestVLLMHeadlessDP(t *testing.T) {
-	dir, home := vllmLab(t)
-	text := fmt.Sprintf(`name = "headless"
+	d, p := vllmTwoNodes(t, `
+data_parallel_size = 2
+data_parallel_backend = "mp"
+distributed_executor_backend = "uni"
+api_server_count = 1
+`)
+	require.Equal(t, 2, p.Roles[0].DP)
+	requireBothRanks(t, d)
+}
+
+// One engine over two nodes without Ray: each runs one of two tensor-parallel workers.
+//
+// covers: SRV-4
+func TestVLLMEngineOverNodes(t *testing.T) {
+	d, _ := vllmTwoNodes(t, `
+tensor_parallel_size = 2
+distributed_executor_backend = "mp"
+`)
+	require.Contains(t, logOf(t, d, "serve-0.log"), "rank 0 in world size 2 is assigned as")
+	worker := logOf(t, d, "serve-1.log")
+	require.Contains(t, worker, "headless multiproc executor, with head node address")
+	require.Contains(t, worker, "rank 1 in world size 2 is assigned as")
+}
+
+// vllmTwoNodes serves 16 requests with the real engine on two nodes of the lab.
+func vllmTwoNodes(t *testing.T, decode string) (dir string, p *plan.Plan) {
+	t.Helper()
+	at, home := vllmLab(t)
+	text := fmt.Sprintf(`name = "nodes"
 [[Tests]]
-id = "dp.2nodes"
+id = "two"
 test_template_name = "vllm"
 nodes = ["node[1-2]"]
 time_limit = "9m"
@@ -238,28 +265,23 @@ dtype = "float32"
 enforce_eager = ""
 max_model_len = 2048
 max_num_seqs = 16
-data_parallel_size = 2
-data_parallel_backend = "mp"
-distributed_executor_backend = "uni"
-api_server_count = 1
-
+%s
 [Tests.bench_cmd_args]
 random_input_len = 32
 random_output_len = 16
 max_concurrency = 2
 num_prompts = 16
-`, filepath.Join(home, "tiny"))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "headless.toml"), []byte(text), 0o644))
-	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "headless.toml", "--watch")
+`, filepath.Join(home, "tiny"), decode)
+	require.NoError(t, os.WriteFile(filepath.Join(at, "nodes.toml"), []byte(text), 0o644))
+	o := profllm(t, at, nil, "slurm", "submit", "--system", "site.toml", "nodes.toml", "--watch")
 	require.Equal(t, exitOK, o.code)
-	for d, p := range runs(t, dir) {
-		r := readResult(t, d)
-		require.True(t, r.Validity.Valid, r.Validity.Words)
-		require.Equal(t, []string{"node1", "node2"}, r.Placement.Nodes)
-		require.Equal(t, 2, p.Roles[0].DP)
-		requireBothRanks(t, d)
-		requireNoLeftovers(t, r.Slurm.JobID)
-	}
+	dir = only(t, at)
+	r := readResult(t, dir)
+	require.True(t, r.Validity.Valid, r.Validity.Words)
+	require.Equal(t, 16, *r.Results.CompletedRequests)
+	require.Equal(t, []string{"node1", "node2"}, r.Placement.Nodes)
+	requireNoLeftovers(t, r.Slurm.JobID)
+	return dir, runs(t, at)[dir]
 }
 
 // requireBothRanks shows that the two ranks of a run with 16 requests finished some each.

@@ -109,8 +109,8 @@ func meetMaster(ctx context.Context, log *engine.Logger, c engine.Config, s span
 	peers := engine.Peers{Address: s.master, Expected: numbers(1, s.nodes), Patience: storeTime}
 	if s.node > 0 {
 		peers.Own = []int{s.node}
-		log.Info("Launching vLLM headless multiproc executor, with head node address %s for torch.distributed process group.",
-			s.master)
+		log.Info("Launching vLLM (v%s) headless multiproc executor, with head node address %s for torch.distributed process group.",
+			Release, s.master)
 	}
 	_, end, err := peers.Meet(ctx)
 	missing, isMissing := errors.AsType[*engine.MissingError](err)
