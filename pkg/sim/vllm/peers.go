@@ -33,10 +33,11 @@ type span struct {
 	local       int    // data-parallel engines of this process
 	start       int    // the first of them
 	head        string // host:port at which data-parallel engines meet
+	ray         bool   // Ray places the engines
 }
 
 func parseSpan(f *program.Flags) (span, error) {
-	var s span
+	s := span{ray: f.Text("data-parallel-backend", "mp") == "ray"}
 	var masterPort, rpcPort int
 	var errs []error
 	for _, x := range []struct {
@@ -72,7 +73,7 @@ func meet(ctx context.Context, log *engine.Logger, c engine.Config, s span) (end
 		return meetMaster(ctx, log, c, s)
 	case s.dp > 1 && c.Headless:
 		return meetHead(ctx, log, s)
-	case s.dp > s.local && !c.Ray:
+	case s.dp > s.local && !c.Ray && !s.ray:
 		return meetEngines(ctx, log, s)
 	}
 	return func() {}, nil
@@ -81,7 +82,8 @@ func meet(ctx context.Context, log *engine.Logger, c engine.Config, s span) (end
 // meetHead is a headless process, whose engines announce themselves to the head.
 func meetHead(ctx context.Context, log *engine.Logger, s span) (func(), error) {
 	log.Info("Launching %d data parallel engine(s) in headless mode, with head node address tcp://%s.", s.local, s.head)
-	_, end, err := engine.Peers{Address: s.head, Own: numbers(s.start, s.start+s.local), Patience: handshakeTime}.Meet(ctx)
+	peers := engine.Peers{Address: s.head, Own: numbers(s.start, s.start+s.local), Patience: handshakeTime}
+	_, end, err := peers.Meet(ctx)
 	if _, missing := errors.AsType[*engine.MissingError](err); missing {
 		err = fmt.Errorf("RuntimeError: Did not receive response from front-end process within %g minutes",
 			handshakeTime.Minutes())
