@@ -79,7 +79,9 @@ type Config struct {
 	// one free-form table: the engine owns its flags.
 	Server map[string]any `json:"server" jsonschema:"engine parameters, snake_case"`
 	// Roles holds what differs between roles of a disaggregated server.
-	Roles     []RoleConfig `json:"roles,omitempty"`
+	Roles []RoleConfig `json:"roles,omitempty"`
+	// Resolved is what each role's options came to, with the defaults, as the engine itself says.
+	Resolved  []RoleConfig `json:"resolved,omitempty" jsonschema:"what the options of each role came to, by the engine's start-up log: its own names and, where a value is no number or truth value, Python's words"`
 	Benchmark Benchmark    `json:"benchmark"`
 	// Settings is all that was asked, also what Benchmark has no field for.
 	Settings map[string]string `json:"settings,omitempty" jsonschema:"settings of the run, by their key in definition files: NUM_NODES, cmd_args.ROLE.OPTION, bench_cmd_args.OPTION, extra_env_vars.NAME"`
