@@ -84,6 +84,18 @@ func waitForEnd(ctx context.Context, id string) bool {
 	}
 }
 
+// attached is the context of a job that also ends when the process that submitted it does, until
+// detach is called.
+func (j localJob) attached(ctx context.Context) (_ context.Context, detach func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		if waitForEnd(ctx, j.From.Job) {
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
+
 // end ends the processes of a job that match: TERM, so that the script can say how
 // it ended, and after that much patience KILL, until none is left. It gives up a limit
 // later: a process that waits for a disk or a driver (state D) may never take its KILL.

@@ -45,6 +45,9 @@ type Local struct {
 
 	// GPUs are given to jobs; nil: jobs are told of as many as they ask for, as in a rehearsal.
 	GPUs *GPUs
+
+	// Attached jobs end when the process that submitted them does.
+	Attached bool
 }
 
 // New keeps the state of local jobs below base.
@@ -100,7 +103,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		}
 	}
 	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Hosts: l.hosts(u.Job().Nodes), State: temp,
-		Leased: leased, From: ourselves()}
+		Leased: leased, From: ourselves(), Attached: l.Attached}
 	if u.Kind() == plan.Array {
 		local.Tasks = len(u.Runs())
 	}
@@ -295,6 +298,7 @@ type localJob struct {
 	Tasks                    int      // of an array
 	Leased                   []string // what the job takes over
 	From                     holder   // and from whom
+	Attached                 bool     // the job ends when that process does
 
 	id string // once it is registered
 }
@@ -342,6 +346,11 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		return 1
 	}
 	defer stop()
+	if j.Attached {
+		var detach func()
+		ctx, detach = j.attached(ctx)
+		defer detach()
+	}
 	code := 0
 	if j.Tasks == 0 {
 		code = runScript(ctx, j, environ)

@@ -1,0 +1,83 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Hold keeps a job going whose servers are ready: it says where they are, in serving.json, and
+// returns when the run is asked to stop or, unless most is 0, after that time. url is what a
+// client would be given.
+func (j *Job) Hold(ctx context.Context, url string, most time.Duration) error {
+	if err := j.owns(); err != nil {
+		return err
+	}
+	begun := j.Now()
+	s, err := j.serving(url)
+	if err != nil {
+		return err
+	}
+	if most > 0 {
+		until := begun.Add(most).UTC().Truncate(time.Second)
+		s.Until = &until
+	}
+	if err := run.WriteJSON(j.path(run.ServingFile), s); err != nil {
+		return err
+	}
+	j.logf("%s serves %s", s.URL, s.Model)
+	for {
+		_, err := os.Stat(j.path(run.StopFile))
+		switch {
+		case err == nil:
+			return j.event(Event{Event: HoldOver, Text: "the servers were asked to stop"})
+		case !errors.Is(err, fs.ErrNotExist):
+			j.logf("look for a request to stop: %v", err) // the file system may recover
+		case most > 0 && j.Now().Sub(begun) >= most:
+			return j.event(Event{Event: HoldOver, Text: fmt.Sprintf("the servers were up for %s, as asked", most)})
+		}
+		if !sleep(ctx, poll) {
+			return ctx.Err()
+		}
+	}
+}
+
+// serving says where the servers are.
+func (j *Job) serving(url string) (*run.Serving, error) {
+	p, place, err := j.load()
+	if err != nil {
+		return nil, err
+	}
+	s := &run.Serving{Schema: run.ServingSchema, URL: url, Model: p.Config.Model, Dir: j.Dir, JobID: j.id(),
+		Ready: j.Now().UTC().Truncate(time.Second), Ports: place.Ports}
+	named := false
+	for i := range p.Roles {
+		role := &p.Roles[i]
+		at, err := endpoint(p, place, role, "")
+		if err != nil {
+			return nil, err
+		}
+		s.Roles = append(s.Roles, run.ServingRole{Name: role.Name, Host: place.Nodes[role.Nodes.Offset].Host, URL: at,
+			GPUs: role.GPUs})
+		if name := j.servedName(role); name != "" && !named {
+			s.Model, named = name, true
+		}
+	}
+	return s, nil
+}
+
+// servedName is the model's name by which an engine answers; "" if it did not say, as one that
+// wants a key does not.
+func (j *Job) servedName(role *plan.Role) string {
+	var id Identity
+	if run.ReadJSON(j.path(run.RawDir, IdentityFile(role.Name)), &id) != nil || len(id.Models) == 0 {
+		return ""
+	}
+	return id.Models[0].ID
+}
