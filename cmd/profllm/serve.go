@@ -28,25 +28,29 @@ type serveCmd struct {
 	For       time.Duration `placeholder:"TIME" help:"Stop the servers this long after they are ready, such as 2h; default: keep them until interrupted."`
 	ReadyFile string        `placeholder:"FILE" help:"Write the address as JSON to FILE once the servers are ready, and remove FILE at the end."`
 	WaitGPUs  time.Duration `name:"wait-gpus" placeholder:"TIME" help:"Wait for free GPUs, such as 2h; default: do not wait."`
+	Slurm     bool          `help:"Serve in a job of Slurm, which goes on until its time limit if this command is killed."`
 	DryRun    bool          `name:"dry-run" help:"Print the plan and the script; start nothing."`
 	Simulate  bool          `help:"Start the simulated engine; GPUs and ports are taken as for a real one."`
 }
 
 // Validate refuses times that mean nothing.
 func (c serveCmd) Validate() error {
-	if c.For < 0 {
+	switch {
+	case c.For < 0:
 		return fmt.Errorf("--for is %s, but must be above 0", c.For)
+	case c.Slurm && c.WaitGPUs > 0:
+		return errors.New("--wait-gpus has no effect with --slurm: a job waits in Slurm's queue")
 	}
 	return nil
 }
 
-// Run keeps the servers of one test up on this machine.
+// Run keeps the servers of one test up, on this machine or in a job of Slurm.
 func (c serveCmd) Run(ctx context.Context, a *app) error {
 	o, err := planFlags{makeFlags: c.makeFlags}.options(c.Simulate)
 	if err != nil {
 		return err
 	}
-	o.Here, o.Serve = true, &planner.Serve{Test: c.Test, For: c.For}
+	o.Here, o.Live, o.Serve = !c.Slurm, c.Slurm, &planner.Serve{Test: c.Test, For: c.For}
 	p, err := a.client().Plan(ctx, c.Scenario, o)
 	if err != nil {
 		return err
@@ -62,7 +66,12 @@ func (c serveCmd) Run(ctx context.Context, a *app) error {
 	doc := document.NewJobs("serve")
 	a.answers(doc)
 	endsByItself.Store(true)
-	dirs, states, err := s.client().ServeHere(ctx, p, campaign.Serving{
+	client := s.quieted(s.stderr).client() // standard output is for the address
+	serve := client.ServeHere
+	if c.Slurm {
+		serve = client.ServeOnSlurm
+	}
+	dirs, states, err := serve(ctx, p, campaign.Serving{
 		WaitGPUs: c.WaitGPUs, Progress: s.progress, Ready: s.ready, Down: s.down,
 	})
 	line.Set("")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -276,4 +277,89 @@ func TestServeRefuses(t *testing.T) {
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, `"$PROFLLM" job hold --run `)
 	require.NotContains(t, o.stdout, "bench serve")
+}
+
+// With --slurm, the same plan is a job of Slurm: asked to stop once it is ready, else cancelled.
+//
+// covers: SRV-15, SRV-18, SIG-1
+func TestServeOnSlurm(t *testing.T) {
+	t.Parallel()
+	for name, ready := range map[string]bool{"ready": true, "not ready": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCronJob(t)
+			require.NoError(t, os.WriteFile(filepath.Join(c.slurm, "scancel"),
+				[]byte("#!/bin/bash\nfor id; do echo 'CANCELLED by 0' > "+c.slurm+"/jobs/$id; done\n"), 0o755))
+			here(t, c.dir, "")
+			s := startServe(t, c.dir, withSlurm(c.slurm), "--slurm", "--simulate", "--system", "site.toml", "s.toml")
+			job := filepath.Join(c.slurm, "jobs/60")
+			await.File(t, job)
+			await.True(t, func() bool {
+				submitted, _ := filepath.Glob(filepath.Join(c.dir, "results/*/t/0", run.SubmitFile))
+				return len(submitted) == 1
+			}, "the submission is on record")
+			d := only(t, c.dir)
+			if !ready {
+				require.Equal(t, exitInterrupted, s.end(t, syscall.SIGTERM))
+				state, err := os.ReadFile(job)
+				require.NoError(t, err)
+				require.Equal(t, "CANCELLED by 0\n", string(state))
+				require.NoFileExists(t, filepath.Join(d, run.StopFile))
+				return
+			}
+			other := run.Serving{Schema: run.ServingSchema, URL: "http://old:1/v1", JobID: "59", Dir: d}
+			require.NoError(t, run.WriteJSON(filepath.Join(d, run.ServingFile), other))
+			at := run.Serving{Schema: run.ServingSchema, URL: "http://node1:8300/v1", Model: "m", JobID: "60", Dir: d}
+			require.NoError(t, run.WriteJSON(filepath.Join(d, run.ServingFile), at))
+			require.Equal(t, at.URL, s.ready(t).URL, "an earlier job has nothing to say")
+			require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+			await.File(t, filepath.Join(d, run.StopFile))
+			script := 0
+			require.NoError(t, run.WriteJSON(filepath.Join(d, run.SentinelFile), run.Sentinel{Schema: "profllm.finish/1",
+				JobID: "60", Time: time.Now(), Script: &script, Phases: []run.Phase{{Name: "ready"}, {Name: "hold"}}}))
+			require.NoError(t, os.WriteFile(job, []byte("COMPLETED\n"), 0o644))
+			<-s.over
+			require.Equal(t, exitOK, s.cmd.ProcessState.ExitCode())
+			require.Equal(t, "http://node1:8300/v1  m\n", s.stdout.String())
+			require.NoFileExists(t, s.file)
+		})
+	}
+}
+
+// The real vLLM, here: up, checked, and gone.
+//
+// covers: SRV-15, SRV-16, SRV-19
+func TestVLLMServe(t *testing.T) {
+	home := vllmHome(t)
+	dir := t.TempDir()
+	env := []string{"PATH=" + filepath.Join(home, "venv/bin") + ":" + os.Getenv("PATH"), "HF_HUB_OFFLINE=1", "TMPDIR=" + t.TempDir()}
+	here(t, dir, `[Tests.cmd_args]
+model = "`+filepath.Join(home, "tiny")+`"
+serve_wait_seconds = 400
+[Tests.cmd_args.decode]
+load_format = "dummy"
+dtype = "float32"
+enforce_eager = ""
+max_model_len = 2048
+max_num_seqs = 16
+gpu_memory_utilization = 0.3
+distributed_executor_backend = "uni"
+[Tests.extra_env_vars]
+HF_HUB_OFFLINE = "1"
+VLLM_CPU_KVCACHE_SPACE = "1"
+VLLM_CPU_OMP_THREADS_BIND = "nobind"
+VLLM_ENABLE_V1_MULTIPROCESSING = "0"
+VLLM_NO_USAGE_STATS = "1"
+OMP_NUM_THREADS = "1"
+`)
+	s := startServe(t, dir, env, "s.toml")
+	at := s.ready(t)
+	require.Equal(t, filepath.Join(home, "tiny"), at.Model)
+	requireAllPass(t, profllm(t, dir, nil, "check", at.URL, "--output", "json"))
+	require.Equal(t, exitOK, s.end(t, syscall.SIGINT))
+	require.NoFileExists(t, s.file)
+	requireGone(t, env)
+	r := readResult(t, at.Dir)
+	require.Equal(t, result.Completed, r.Status)
+	require.False(t, r.Simulated)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/shell"
@@ -38,10 +39,13 @@ func Verb(dir, root string) string {
 	if run.ReadJSON(filepath.Join(root, run.ScenarioFile), &s) != nil || !s.Local {
 		return "slurm submit"
 	}
-	if p, err := run.ReadPlan(dir); err == nil && p.Rehearsal == nil {
-		return "run"
+	switch p, err := run.ReadPlan(dir); {
+	case err != nil || p.Rehearsal != nil:
+		return "rehearse"
+	case p.Serve != nil:
+		return "serve"
 	}
-	return "rehearse"
+	return "run"
 }
 
 // Command is the command that runs it again by a [Verb]; false if the
@@ -56,6 +60,9 @@ func (e Execution) Command(verb string) (command string, ok bool) {
 		command += " --system " + shell.Quote(filepath.Join(kept, run.SystemCopy))
 	}
 	command += " --output-dir " + shell.Quote(filepath.Dir(e.Shown))
+	if verb == "serve" {
+		command += e.served()
+	}
 	if !e.Simulated {
 		return command, true
 	}
@@ -67,6 +74,19 @@ func (e Execution) Command(verb string) (command string, ok bool) {
 	}
 	settings, ok := Simulator(e.Run, e.Root)
 	return settings + command, ok
+}
+
+// served are the options that choose what serve served.
+func (e Execution) served() string {
+	p, err := run.ReadPlan(e.Run)
+	if err != nil || p.Serve == nil {
+		return ""
+	}
+	options := " --test " + shell.Quote(p.Test)
+	if p.Serve.For > 0 {
+		options += " --for " + time.Duration(p.Serve.For).String()
+	}
+	return options
 }
 
 // Simulator is the settings of the simulated programs that a run took from the shell, as they

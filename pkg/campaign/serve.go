@@ -36,6 +36,30 @@ func (c *Client) ServeHere(ctx context.Context, p *Planned, how Serving) (dirs [
 	return c.runLocal(ctx, p, sched, howLocal{tell: how.Progress, wait: wait})
 }
 
+// ServeOnSlurm is [Client.ServeHere] with a job of Slurm. That job goes on if this process is
+// killed, until its time limit.
+func (c *Client) ServeOnSlurm(ctx context.Context, p *Planned, how Serving) (dirs []string, states map[string]run.State, err error) {
+	if err := c.BeginAnew(p, func(Cost) error { return nil }); err != nil {
+		return nil, nil, err
+	}
+	if dirs, err = c.Submit(ctx, p.Root, 0); err != nil {
+		return dirs, nil, err
+	}
+	jobs := c.JobsOnRecord(dirs)
+	err = c.keepUp(ctx, dirs[0], jobs[dirs[0]].JobID, how, func(ctx context.Context) error {
+		var followed error
+		if states, followed = c.Follow(ctx, dirs, jobs, nil); followed == nil {
+			return nil
+		}
+		out, err := c.Cancel(context.WithoutCancel(ctx), dirs)
+		if states = out.States; ctx.Err() != nil {
+			followed = nil // who asked for the end says so
+		}
+		return errors.Join(followed, err)
+	})
+	return dirs, states, err
+}
+
 // keepUp waits for the end of a job that only serves. When ctx ends, it asks the job to stop; the
 // context of the wait ends then only if the servers are not ready.
 func (c *Client) keepUp(ctx context.Context, dir, jobID string, how Serving, wait func(context.Context) error) error {

@@ -90,10 +90,20 @@ func (j localJob) attached(ctx context.Context) (_ context.Context, detach func(
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		if waitForEnd(ctx, j.From.Job) {
+			j.complain("the command that started this job has ended, so the job ends")
 			cancel()
 		}
 	}()
 	return ctx, cancel
+}
+
+// complain writes a line to what the job's script writes.
+func (j localJob) complain(text string) {
+	f, err := os.OpenFile(filepath.Join(j.Dir, stderrFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		fmt.Fprintln(f, "profllm local job:", text)
+		f.Close()
+	}
 }
 
 // end ends the processes of a job that match: TERM, so that the script can say how

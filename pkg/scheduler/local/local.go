@@ -154,7 +154,10 @@ func (l *Local) devices(ctx context.Context, job *plan.Job) (environ, leased []s
 	return variables(got, len(job.GPUIDs) > 0), leased, err
 }
 
-const startedFile = "started.json"
+const (
+	startedFile = "started.json"
+	stderrFile  = "stderr.txt"
+)
 
 // newID names the job that a process of this machine watches over, so that no
 // scheduler has the like, and so that the process can be told from a later one
@@ -405,7 +408,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		return 1
 	}
 	defer stdout.Close()
-	stderr, err := os.OpenFile(filepath.Join(j.Dir, "stderr.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	stderr, err := os.OpenFile(filepath.Join(j.Dir, stderrFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return 1
 	}
