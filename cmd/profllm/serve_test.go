@@ -83,7 +83,7 @@ func requireGone(t *testing.T, env []string) {
 // The servers are up until the command is told to end, and answer as their API promises; then their
 // GPUs and ports are free, and the record says that nothing was measured.
 //
-// covers: SRV-15, SRV-16, SRV-19, HLT-1, SIG-1, SIG-4, SIG-7, LRES-1, LRES-2, LRES-3, TST-2
+// covers: SRV-15, SRV-16, SRV-19, HLT-1, SIG-1, LRES-1, LRES-2, LRES-3
 func TestServe(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "Ctrl-C": syscall.SIGINT} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestServeKilled(t *testing.T) {
 
 // Servers that die, or that never get ready, end the command with the cause in words.
 //
-// covers: SRV-14, SRV-19, HLT-3, HLT-5, SIG-7
+// covers: SRV-19, HLT-3, SIG-7
 func TestServeFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults string
@@ -238,8 +238,6 @@ func TestServeInterruptedEarly(t *testing.T) {
 }
 
 // What cannot be served is refused before anything is written.
-//
-// covers: SRV-8
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	dir, env := t.TempDir(), machine(t, 8)
@@ -281,7 +279,7 @@ func TestServeRefuses(t *testing.T) {
 
 // With --slurm, the same plan is a job of Slurm: asked to stop once it is ready, else cancelled.
 //
-// covers: SRV-15, SRV-18, SIG-1
+// covers: SRV-15, SIG-1
 func TestServeOnSlurm(t *testing.T) {
 	t.Parallel()
 	for name, ready := range map[string]bool{"ready": true, "not ready": false} {
