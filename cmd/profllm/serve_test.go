@@ -80,6 +80,15 @@ func requireGone(t *testing.T, env []string) {
 	await.True(t, func() bool { _, all = engines(t, tmp); return len(all) == 0 }, "no process is left of %v", all)
 }
 
+// awaitEngine waits until a server has begun, ready or not.
+func awaitEngine(t *testing.T, env []string) {
+	t.Helper()
+	await.True(t, func() bool {
+		gpus, _ := engines(t, strings.TrimPrefix(env[2], "TMPDIR="))
+		return len(gpus) > 0
+	}, "the server has begun")
+}
+
 // The servers are up until the command is told to end, and answer as their API promises; then their
 // GPUs and ports are free, and the record says that nothing was measured.
 //
@@ -124,7 +133,8 @@ phases = [{ name = "a" }, { name = "b", cache = "keep", bench_cmd_args = { seed 
 			o = profllm(t, dir, env, "collect", "results")
 			require.Equal(t, exitOK, o.code)
 
-			again := startServe(t, dir, env, "--simulate", "s.toml", "--for", "1s", "--output-dir", "again", "--output", "json")
+			again := startServe(t, dir, env, "--simulate", "s.toml", "--for", "1s", "--output-dir", "again",
+				"--output", "json")
 			<-again.over
 			require.Equal(t, exitOK, again.cmd.ProcessState.ExitCode())
 			var doc document.Jobs
@@ -171,8 +181,7 @@ func TestServeKilled(t *testing.T) {
 			if up {
 				s.ready(t)
 			} else {
-				await.True(t, func() bool { gpus, _ := engines(t, strings.TrimPrefix(env[2], "TMPDIR=")); return len(gpus) > 0 },
-					"the server has begun")
+				awaitEngine(t, env)
 			}
 			s.end(t, syscall.SIGKILL)
 			requireGone(t, env)
@@ -227,8 +236,7 @@ func TestServeInterruptedEarly(t *testing.T) {
 	dir, env := t.TempDir(), machine(t, 1)
 	here(t, dir, "")
 	s := startServe(t, dir, append(env, "PROFLLM_SIM_STARTUP=1h"), "--simulate", "s.toml")
-	await.True(t, func() bool { gpus, _ := engines(t, strings.TrimPrefix(env[2], "TMPDIR=")); return len(gpus) > 0 },
-		"the server has begun")
+	awaitEngine(t, env)
 	require.Equal(t, exitInterrupted, s.end(t, syscall.SIGTERM))
 	gpus, _ := engines(t, strings.TrimPrefix(env[2], "TMPDIR="))
 	require.Empty(t, gpus, "the command has waited for their end")
@@ -265,7 +273,9 @@ func TestServeRefuses(t *testing.T) {
 		require.Contains(t, o.stderr, c.says)
 	}
 	here(t, dir, "")
-	for file, says := range map[string]string{"other.json": "is not from profllm serve", "no/ready.json": "there is no folder no"} {
+	for file, says := range map[string]string{
+		"other.json": "is not from profllm serve", "no/ready.json": "there is no folder no",
+	} {
 		o := profllm(t, dir, env, "serve", "--simulate", "s.toml", "--ready-file", file)
 		require.Equal(t, exitUsage, o.code)
 		require.Contains(t, o.stderr, says)
@@ -313,8 +323,9 @@ func TestServeOnSlurm(t *testing.T) {
 			require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 			await.File(t, filepath.Join(d, run.StopFile))
 			script := 0
-			require.NoError(t, run.WriteJSON(filepath.Join(d, run.SentinelFile), run.Sentinel{Schema: "profllm.finish/1",
-				JobID: "60", Time: time.Now(), Script: &script, Phases: []run.Phase{{Name: "ready"}, {Name: "hold"}}}))
+			sentinel := run.Sentinel{Schema: "profllm.finish/1", JobID: "60", Time: time.Now(), Script: &script,
+				Phases: []run.Phase{{Name: "ready"}, {Name: "hold"}}}
+			require.NoError(t, run.WriteJSON(filepath.Join(d, run.SentinelFile), sentinel))
 			require.NoError(t, os.WriteFile(job, []byte("COMPLETED\n"), 0o644))
 			<-s.over
 			require.Equal(t, exitOK, s.cmd.ProcessState.ExitCode())
@@ -330,7 +341,8 @@ func TestServeOnSlurm(t *testing.T) {
 func TestVLLMServe(t *testing.T) {
 	home := vllmHome(t)
 	dir := t.TempDir()
-	env := []string{"PATH=" + filepath.Join(home, "venv/bin") + ":" + os.Getenv("PATH"), "HF_HUB_OFFLINE=1", "TMPDIR=" + t.TempDir()}
+	env := []string{"PATH=" + filepath.Join(home, "venv/bin") + ":" + os.Getenv("PATH"), "HF_HUB_OFFLINE=1",
+		"TMPDIR=" + t.TempDir()}
 	here(t, dir, `[Tests.cmd_args]
 model = "`+filepath.Join(home, "tiny")+`"
 serve_wait_seconds = 400

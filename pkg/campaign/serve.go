@@ -20,7 +20,8 @@ type Serving struct {
 // ServeHere keeps the servers of the one run that was planned up on this machine until ctx ends,
 // and then asks the job to stop them. If they are not ready by then, the job is cancelled. The job
 // also ends when this process does, however it ends.
-func (c *Client) ServeHere(ctx context.Context, p *Planned, how Serving) (dirs []string, states map[string]run.State, err error) {
+func (c *Client) ServeHere(ctx context.Context, p *Planned,
+	how Serving) (dirs []string, states map[string]run.State, err error) {
 	if err := c.readyHere(p); err != nil {
 		return nil, nil, err
 	}
@@ -38,7 +39,8 @@ func (c *Client) ServeHere(ctx context.Context, p *Planned, how Serving) (dirs [
 
 // ServeOnSlurm is [Client.ServeHere] with a job of Slurm. That job goes on if this process is
 // killed, until its time limit.
-func (c *Client) ServeOnSlurm(ctx context.Context, p *Planned, how Serving) (dirs []string, states map[string]run.State, err error) {
+func (c *Client) ServeOnSlurm(ctx context.Context, p *Planned,
+	how Serving) (dirs []string, states map[string]run.State, err error) {
 	if err := c.BeginAnew(p, func(Cost) error { return nil }); err != nil {
 		return nil, nil, err
 	}

@@ -1,14 +1,16 @@
 package job
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"time"
 
-	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -20,7 +22,7 @@ func (j *Job) Hold(ctx context.Context, url string, most time.Duration) error {
 		return err
 	}
 	begun := j.Now()
-	s, err := j.serving(url)
+	s, err := j.serving(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -49,14 +51,13 @@ func (j *Job) Hold(ctx context.Context, url string, most time.Duration) error {
 }
 
 // serving says where the servers are.
-func (j *Job) serving(url string) (*run.Serving, error) {
+func (j *Job) serving(ctx context.Context, url string) (*run.Serving, error) {
 	p, place, err := j.load()
 	if err != nil {
 		return nil, err
 	}
-	s := &run.Serving{Schema: run.ServingSchema, URL: url, Model: p.Config.Model, Dir: j.Dir, JobID: j.id(),
-		Ready: j.Now().UTC().Truncate(time.Second), Ports: place.Ports}
-	named := false
+	s := &run.Serving{Schema: run.ServingSchema, URL: url, Model: cmp.Or(j.servedName(ctx, url), p.Config.Model),
+		Dir: j.Dir, JobID: j.id(), Ready: j.Now().UTC().Truncate(time.Second), Ports: place.Ports}
 	for i := range p.Roles {
 		role := &p.Roles[i]
 		at, err := endpoint(p, place, role, "")
@@ -65,19 +66,24 @@ func (j *Job) serving(url string) (*run.Serving, error) {
 		}
 		s.Roles = append(s.Roles, run.ServingRole{Name: role.Name, Host: place.Nodes[role.Nodes.Offset].Host, URL: at,
 			GPUs: role.GPUs})
-		if name := j.servedName(role); name != "" && !named {
-			s.Model, named = name, true
-		}
 	}
 	return s, nil
 }
 
-// servedName is the model's name by which an engine answers; "" if it did not say, as one that
-// wants a key does not.
-func (j *Job) servedName(role *plan.Role) string {
-	var id Identity
-	if run.ReadJSON(j.path(run.RawDir, IdentityFile(role.Name)), &id) != nil || len(id.Models) == 0 {
+// servedName is the name by which clients ask for the model, as the server lists it; "" if it did
+// not say, as one that wants a key does not.
+func (j *Job) servedName(ctx context.Context, url string) string {
+	var list struct {
+		Data []ServedModel `json:"data"`
+	}
+	var body bytes.Buffer
+	err := get(ctx, client(identityLimit), url+"/models", &body)
+	if err == nil {
+		err = json.Unmarshal(body.Bytes(), &list)
+	}
+	if err != nil || len(list.Data) == 0 {
+		j.logf("%s lists no models: %v", url, err)
 		return ""
 	}
-	return id.Models[0].ID
+	return list.Data[0].ID
 }

@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"testing"
@@ -18,16 +20,21 @@ import (
 //
 // covers: SRV-15
 func TestHold(t *testing.T) {
-	const url = "http://127.0.0.1:8300/v1"
-	begin := func(t *testing.T) *testJob {
-		j := newJob(t)
-		j.serve(t, map[string]http.HandlerFunc{"serve": answer, "proxy": answer})
-		require.NoError(t, run.WriteJSON(j.path(run.RawDir, IdentityFile("serve")),
-			Identity{Models: []ServedModel{{ID: "small"}, {ID: "adapter"}}}))
-		return j
+	begin := func(t *testing.T, models string) (j *testJob, url string) {
+		j = newJob(t)
+		j.serve(t, map[string]http.HandlerFunc{"serve": answer, "proxy": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/models" || models == "" {
+				http.Error(w, "no", http.StatusUnauthorized)
+				return
+			}
+			io.WriteString(w, models)
+		}})
+		var place run.Placement
+		require.NoError(t, run.ReadJSON(j.path(run.PlacementFile), &place))
+		return j, fmt.Sprintf("http://127.0.0.1:%d/v1", place.Ports["proxy"])
 	}
 	t.Run("asked", func(t *testing.T) {
-		j := begin(t)
+		j, url := begin(t, `{"data": [{"id": "small"}, {"id": "adapter"}]}`)
 		over := make(chan error, 1)
 		go func() { over <- j.Hold(t.Context(), url, 0) }()
 		await.File(t, j.path(run.ServingFile))
@@ -46,8 +53,7 @@ func TestHold(t *testing.T) {
 		require.Equal(t, []string{"hold-over"}, j.events(t))
 	})
 	t.Run("its time", func(t *testing.T) {
-		j := begin(t)
-		require.NoError(t, os.Remove(j.path(run.RawDir, IdentityFile("serve"))))
+		j, url := begin(t, "")
 		require.NoError(t, j.Hold(t.Context(), url, time.Nanosecond))
 		s, err := run.ReadServing(j.Dir, j.id())
 		require.NoError(t, err)
@@ -57,7 +63,7 @@ func TestHold(t *testing.T) {
 		require.Equal(t, p.Config.Model, s.Model, "as it was planned, if the engine did not say")
 	})
 	t.Run("ended", func(t *testing.T) {
-		j := begin(t)
+		j, url := begin(t, "")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, j.Hold(ctx, url, 0), context.Canceled)

@@ -20,8 +20,8 @@ type Serve struct {
 }
 
 // clientKeys are the keys of a test that say what clients do, and how often.
-var clientKeys = []string{"bench_cmd_args", "semantic_eval_cmd_args", "client", "phases", "repeat", "sweep", "iterations",
-	"agent", "agent_steps", "agent_config", "agent_metrics", "agent_reward_function"}
+var clientKeys = []string{"bench_cmd_args", "semantic_eval_cmd_args", "client", "phases", "repeat", "sweep",
+	"iterations", "agent", "agent_steps", "agent_config", "agent_metrics", "agent_reward_function"}
 
 // served is the scenario with the test alone whose servers are asked for, and without its clients.
 func (w *Serve) served(s *scenario.Scenario) (*scenario.Scenario, error) {
@@ -90,5 +90,6 @@ func (h hold) Command(t plan.Target) (plan.Step, error) {
 	if h.time > 0 {
 		argv = append(argv, plan.Texts("--for", h.time.String())...)
 	}
-	return plan.Step{Name: plan.HoldStep, Nodes: t.Nodes, Argv: argv, Log: path.Join("logs", plan.HoldStep+"-%t.log")}, nil
+	log := path.Join("logs", plan.HoldStep+"-%t.log")
+	return plan.Step{Name: plan.HoldStep, Nodes: t.Nodes, Argv: argv, Log: log}, nil
 }
