@@ -6,6 +6,7 @@
 package again
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -33,19 +34,13 @@ func HasDefinitions(root string) bool {
 	return err == nil
 }
 
-// Verb is by what command a run was made.
-func Verb(dir, root string) string {
+// Verb is by what command an execution was made.
+func Verb(root string) string {
 	var s run.Scenario
 	if run.ReadJSON(filepath.Join(root, run.ScenarioFile), &s) != nil || !s.Local {
 		return "slurm submit"
 	}
-	switch p, err := run.ReadPlan(dir); {
-	case err != nil || p.Rehearsal != nil:
-		return "rehearse"
-	case p.Serve != nil:
-		return "serve"
-	}
-	return "run"
+	return cmp.Or(s.Verb, "rehearse")
 }
 
 // Command is the command that runs it again by a [Verb]; false if the

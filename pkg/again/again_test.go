@@ -50,8 +50,8 @@ func TestCommand(t *testing.T) {
 	served := &plan.Plan{Schema: plan.Schema, Test: "a b", Serve: &plan.Serve{For: plan.Seconds(2 * time.Hour)}}
 	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.PlanFile), served))
 	require.NoError(t, run.WriteJSON(filepath.Join(root, run.ScenarioFile),
-		map[string]any{"schema": "profllm.scenario/1", "name": "s", "local": true}))
-	require.Equal(t, "serve", again.Verb(dir, root))
+		run.Scenario{Name: "s", Local: true, Verb: "serve"}))
+	require.Equal(t, "serve", again.Verb(root))
 	got, ok := e.Command("serve")
 	require.True(t, ok)
 	require.Equal(t, "profllm serve "+files+" --test 'a b' --for 2h0m0s", got)

@@ -19,15 +19,16 @@ type Here struct {
 // another: the script that Slurm would run, and stand-ins for srun. It returns the runs and how
 // their jobs ended. When ctx ends, so do the jobs.
 func (c *Client) RunHere(ctx context.Context, p *Planned, how Here) (dirs []string, states map[string]run.State, err error) {
-	if err := c.readyHere(p); err != nil {
+	if err := c.readyHere(p, "run"); err != nil {
 		return nil, nil, err
 	}
 	return c.runLocal(ctx, p, c.thisMachine(how.WaitGPUs), howLocal{tell: how.Progress})
 }
 
-// readyHere refuses what cannot run on this machine, before anything is written.
-func (c *Client) readyHere(p *Planned) error {
-	p.Local = true
+// readyHere refuses what cannot run on this machine, before anything is written. verb is the command
+// that runs it.
+func (c *Client) readyHere(p *Planned, verb string) error {
+	p.Local, p.Verb = true, verb
 	if err := p.staged(); err != nil {
 		return err
 	}

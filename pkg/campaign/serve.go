@@ -22,7 +22,7 @@ type Serving struct {
 // also ends when this process does, however it ends.
 func (c *Client) ServeHere(ctx context.Context, p *Planned,
 	how Serving) (dirs []string, states map[string]run.State, err error) {
-	if err := c.readyHere(p); err != nil {
+	if err := c.readyHere(p, "serve"); err != nil {
 		return nil, nil, err
 	}
 	sched := c.thisMachine(how.WaitGPUs)
