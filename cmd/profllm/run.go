@@ -123,7 +123,8 @@ func (a *app) local(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	err = a.report(ctx, a.openCache(dirs), dirs, states)
+	// Those that an interrupt has ended are judged too: their records say so.
+	err = errors.Join(a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states), context.Cause(ctx))
 	a.next(root(), dirs, states)
 	return err
 }
