@@ -156,11 +156,11 @@ func (s *servers) down() {
 
 // answer collects the run, and says why it failed if it did.
 func (s *servers) answer(ctx context.Context, dirs []string, states map[string]run.State) error {
+	a := s.quieted(io.Discard)
+	err := a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states)
 	if ctx.Err() != nil && !s.up.Load() {
 		return errors.New("interrupted before the servers were ready; they are stopped")
 	}
-	a := s.quieted(io.Discard)
-	err := a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states)
 	if err == nil {
 		a.logf("the servers are stopped; their run: %s", relative(dirs[0]))
 		return nil
