@@ -128,6 +128,8 @@ phases = [{ name = "a" }, { name = "b", cache = "keep", bench_cmd_args = { seed 
 			require.NoError(t, err)
 			r := readResult(t, at.Dir)
 			require.Equal(t, result.Completed, r.Status)
+			require.True(t, r.Validity.Valid)
+			require.Equal(t, []string{"simulated"}, r.Validity.Words, "the requests of others are not our business")
 			require.Equal(t, result.NotPossible, r.Validity.Check("result-missing").Outcome)
 			require.Nil(t, r.Results.CompletedRequests)
 			o = profllm(t, dir, env, "collect", "results")
