@@ -145,7 +145,7 @@ func (a *app) below(line progressLine) *app {
 
 // doing says what happens inside of runs that are not over.
 func (l progressLine) doing(dirs []string) string {
-	r := progress.Reader{Dirs: dirs, Name: filepath.Base, Jobs: map[string]run.Submission{}}
+	r := progress.Reader{Dirs: dirs, Name: relative, Now: l.now, Jobs: map[string]run.Submission{}}
 	states := map[string]run.State{}
 	for _, dir := range dirs {
 		var claim run.Claim
@@ -156,7 +156,7 @@ func (l progressLine) doing(dirs []string) string {
 	}
 	for _, p := range r.Read(states) {
 		if p.Job != "" {
-			return fmt.Sprintf("; %s", p.Line(l.now()))
+			return "; " + p.Inside()
 		}
 	}
 	return ""
