@@ -44,9 +44,9 @@ type outputForm struct {
 
 var outputForms = []outputForm{
 	{
-		commands: []string{"slurm submit", "slurm resume", "rehearse", "run"}, dir: documentDir, typ: "Jobs",
+		commands: []string{"slurm submit", "slurm resume", "rehearse", "run", "serve"}, dir: documentDir, typ: "Jobs",
 		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1",
-			"profllm.output.run/1"},
+			"profllm.output.run/1", "profllm.output.serve/1"},
 	},
 	{
 		commands: []string{"slurm status", "slurm cancel"}, dir: documentDir, typ: "States",

@@ -51,6 +51,7 @@ const (
 	CheckFailed  = "check-failed"  // a phase ended with 0 and its log does not say so
 	Stopping     = "stopping"      // from here on, ends of roles are ours
 	CacheKept    = "cache-kept"    // a prefix cache could not be reset; Text says why
+	HoldOver     = "hold-over"     // a run that only serves ends; Text says why
 	UntilOver    = "until-over"    // the runs that this one accompanies are over
 	RepeatsEnd   = "repeats-end"   // the load and those after it in its series do not run; Text says why
 	SecretMasked = "secret-masked" // a process had written a secret to File; it is overwritten

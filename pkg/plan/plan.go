@@ -73,6 +73,7 @@ type Plan struct {
 	Locked *Locked `json:"locked,omitempty"` // what must not differ from an earlier run; nil: nothing
 
 	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // nil: no rehearsal
+	Serve     *Serve     `json:"serve,omitempty"`     // only servers, and nothing is measured; nil: a measurement
 
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
 	Telemetry  *Telemetry        `json:"telemetry,omitempty"`  // nil: nothing is sampled of the nodes
@@ -85,6 +86,14 @@ type Plan struct {
 type Rehearsal struct {
 	Speed int     `json:"speed"`         // simulated time passes so many times faster; at least 1
 	Ready Seconds `json:"ready_limit_s"` // most that a role may take to become ready
+}
+
+// HoldStep is the name of the step that keeps the job of a Serve going.
+const HoldStep = "hold"
+
+// Serve says how long the servers of a run stay up that measures nothing.
+type Serve struct {
+	For Seconds `json:"for_s,omitempty"` // once they are ready; 0: until the job is told to end
 }
 
 // Speed is how many times faster simulated time passes; 1 if the engine is real.
