@@ -81,6 +81,7 @@ func keysPage(t *testing.T) string {
 		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 		{"`[nsys]`", "plan", "nsys"},
+		{"`[torch_profiler]` (profllm); every other key is one of vLLM's profiler_config", "plan", "torchProfiler"},
 		{"`[cmd_args]` of workloads vllm and sglang", "serving", "Config"},
 		{"`[cmd_args]` of workload vllm, further keys", "workload/vllm", "Config"},
 		{"`[cmd_args]` of workload sglang, further keys", "workload/sglang", "Config"},
@@ -164,6 +165,8 @@ func kind(e ast.Expr) string {
 			return "table"
 		case "Value":
 			return "value or list"
+		case "Limit":
+			return "duration"
 		case "Words":
 			return "string or list of strings"
 		case "Export":

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/source"
@@ -124,21 +123,13 @@ func (p *Plan) noteCaptureRange(in Input, n nsys) {
 	if n.CaptureRange != "cudaProfilerApi" {
 		return
 	}
-	has := func(argv []Word, option string) bool {
-		for _, w := range argv {
-			if s, ok := w.Literal(); ok && (s == option || strings.HasPrefix(s, option+"=")) {
-				return true
-			}
-		}
-		return false
-	}
 	server, client := true, false
 	for _, r := range p.Roles {
-		server = server && (!r.Engine || has(r.Step.Argv, "--profiler-config"))
+		server = server && (!r.Engine || hasOption(r.Step.Argv, "--profiler-config"))
 	}
 	for _, l := range p.Loads {
 		for _, c := range l.Clients {
-			client = client || has(c.Argv, "--profile")
+			client = client || hasOption(c.Argv, "--profile")
 		}
 	}
 	if !server || !client {

@@ -167,6 +167,9 @@ type definition struct {
 	// whose first match counts.
 	CustomBash *source.Value `toml:"custom_bash"`
 	Nsys       *source.Table `toml:"nsys"` // Nsight Systems around every server.
+	// PyTorch's profiler inside of every vLLM server, started before and stopped after each load
+	// (profllm).
+	Torch *source.Table `toml:"torch_profiler"`
 
 	// Paths below cmd_args whose lists are values, not dimensions of a sweep.
 	DSEExcluded *source.Value `toml:"dse_excluded_args"`

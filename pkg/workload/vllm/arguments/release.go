@@ -108,6 +108,9 @@ func Nearest(version string) string {
 	return list[len(list)-1].Version
 }
 
+// Before reports whether version a is older than version b, by their numbers.
+func Before(a, b string) bool { return compare(a, b) < 0 }
+
 // is reports whether a version, or the beginning of one, is that of the release.
 func (r *Release) is(version string) bool {
 	number := versionNumber.FindString(version)
