@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -40,6 +45,22 @@ func TestRehearseTraced(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(tracedScenario), 0o644))
 	o := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml")
 	require.Equal(t, exitOK, o.code)
+	o = profllm(t, dir, nil, "profile", "--output", "json")
+	require.Equal(t, exitOK, o.code)
+	var listed document.Profile
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &listed))
+	require.Len(t, listed.Traces, 9)
+	for _, trace := range listed.Traces {
+		require.FileExists(t, trace.File)
+		require.Equal(t, "https://ui.perfetto.dev", trace.URL)
+		require.True(t, trace.Simulated)
+	}
+	require.NoError(t, os.Remove(listed.Traces[0].File))
+	o = profllm(t, dir, nil, "profile")
+	require.Contains(t, o.stdout, " missing ")
+	require.Contains(t, o.stdout, "torch: open https://ui.perfetto.dev and drop a file on the page")
+	require.Contains(t, o.stdout, "9 simulated traces: no model ran")
+	require.NoError(t, os.WriteFile(listed.Traces[0].File, packed(t, `{"traceEvents": [{}]}`), 0o644))
 	for d, p := range runs(t, dir) {
 		places, roles := []string{"."}, map[string]int{"serve": 3} // two workers and the front end
 		if p.Test == "apart" {
@@ -64,6 +85,47 @@ func TestRehearseTraced(t *testing.T) {
 	}
 }
 
+// What opens a report of nsys is printed with its path, quoted for a shell.
+func TestProfileOfNsys(t *testing.T) {
+	dir, size, rank := filepath.Join(t.TempDir(), "it's"), 2.5, 0
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	r := records.Run{Dir: dir, Result: &result.Result{Profiling: &result.Profiling{Traces: []result.Trace{
+		{Kind: result.NsysTrace, Path: "raw/nsys-serve-0.nsys-rep", SizeMB: &size, Role: "serve", Rank: &rank},
+		{Kind: result.NsysTrace, Path: "/else/where.nsys-rep", SizeMB: &size, Role: "serve"},
+	}}}}
+	file := filepath.Join(dir, "raw/nsys-serve-0.nsys-rep")
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o644))
+	list := tracesOf(&r)
+	require.Equal(t, file, list[0].File)
+	quoted := strings.ReplaceAll(file, "it's", `it'\''s`)
+	require.Equal(t, []string{"nsys stats '" + quoted + "'", "nsys-ui '" + quoted + "'"}, list[0].Commands)
+	require.False(t, list[0].Missing)
+	require.True(t, list[1].Missing)
+	require.Equal(t, "/else/where.nsys-rep", list[1].File)
+	b := traceTable(list)
+	require.Len(t, b.Lines, 2)
+	require.Contains(t, b.Lines[0], "nsys: nsys stats '")
+}
+
+// A run without a profiler has no traces, which is no error.
+func TestProfileOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "result.json"), []byte(`{"schema":"`+result.SchemaV1+`"}`), 0o644))
+	o := profllm(t, dir, nil, "profile", dir)
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.Contains(t, o.stderr, "no traces in 1 record")
+}
+
+func packed(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write([]byte(text))
+	require.NoError(t, errors.Join(err, z.Close()))
+	return b.Bytes()
+}
+
 // traceEvents reads the events of a trace.
 func traceEvents(t *testing.T, file string) []map[string]any {
 	t.Helper()
@@ -77,4 +139,65 @@ func traceEvents(t *testing.T, file string) []map[string]any {
 	}
 	require.NoError(t, json.NewDecoder(z).Decode(&trace))
 	return trace.Events
+}
+
+// tracedCPU is the real engine of examples/vllm-lab under PyTorch's profiler. Other processes of
+// this machine need memory, too.
+const tracedCPU = `name = "traced"
+[[Tests]]
+id = "cpu"
+test_template_name = "vllm"
+time_limit = "9m"
+[Tests.cmd_args]
+model = "@LAB@/tiny"
+serve_wait_seconds = 400
+[Tests.cmd_args.decode]
+load_format = "dummy"
+dtype = "float32"
+enforce_eager = ""
+max_model_len = 2048
+max_num_seqs = 16
+distributed_executor_backend = "uni"
+gpu_memory_utilization = 0.3
+[Tests.bench_cmd_args]
+random_input_len = 30
+random_output_len = 8
+max_concurrency = 1
+num_prompts = 4
+[Tests.torch_profiler]
+torch_profiler_with_stack = false
+`
+
+// The real engine writes traces of its worker and its front end, and the record has both.
+//
+// covers: VLM-4, LBEN-4, SCH-14, PRF-1, PRF-6
+func TestVLLMTorchTrace(t *testing.T) {
+	home, dir := vllmHome(t), t.TempDir()
+	site, err := os.ReadFile("../../examples/vllm-lab/site.toml")
+	require.NoError(t, err)
+	here := strings.NewReplacer("@LAB@", home, `scheduler = "slurm"`, `scheduler = "standalone"`,
+		"gpus_per_node = 4\n", "")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(here.Replace(string(site))), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(here.Replace(tracedCPU)), 0o644))
+	o := profllm(t, dir, nil, "run", "--system", "site.toml", "s.toml")
+	require.Equal(t, exitOK, o.code)
+	d := only(t, dir)
+	r := readResult(t, d)
+	require.True(t, r.Validity.Valid)
+	require.False(t, r.Simulated)
+	require.False(t, r.Validity.Baseline())
+	require.Equal(t, "--profiler-config", r.Profiling.By)
+	processes := map[string]bool{}
+	for _, trace := range r.Profiling.Traces {
+		require.Equal(t, "serve", trace.Role)
+		require.Positive(t, *trace.SizeMB)
+		events := traceEvents(t, filepath.Join(d, trace.Path))
+		t.Logf("%s: %.3f MB, %d events", trace.Path, *trace.SizeMB, len(events))
+		processes[trace.Process] = len(events) > 0
+		if trace.Process == "worker" {
+			require.Equal(t, 0, *trace.Rank)
+			require.Greater(t, len(events), 100)
+		}
+	}
+	require.Equal(t, map[string]bool{"worker": true, "frontend": true}, processes)
 }
