@@ -1,9 +1,9 @@
-"""Reads the options of `vllm serve` out of vLLM's source releases, without running them.
+"""Reads the options of `vllm serve` or `vllm bench serve` out of vLLM's source releases, without running them.
 
-    extract.py FOLDER...      one folder for each unpacked source release (vllm-0.32.0)
+    extract.py serve|bench FOLDER...      one folder for each unpacked source release (vllm-0.32.0)
 
-Prints one JSON document: for each release, its options as argparse would know them. Only names, kinds, choices
-and limits are read, never a sentence.
+Prints one JSON document: for each release that has the program, its options as argparse would know them. Only names,
+kinds, choices and limits are read, never a sentence.
 """
 
 import ast
@@ -19,6 +19,7 @@ STRICTLY = {"gt": "above", "ge": "min", "lt": "below", "le": "max"}
 class Module:
     def __init__(self, tree, name):
         self.name, self.values, self.classes, self.imports = name, {}, {}, {}
+        self.functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         # if TYPE_CHECKING: import X, else: X = Any
         self.unknown = {
             statement.targets[0].id
@@ -208,7 +209,9 @@ class Release:
                 return self.default(given, module, depth + 1)
             if name == "get_field" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
                 return self.default(ast.Attribute(node.args[0], node.args[1].value), module, depth + 1)
-            return None
+            return "inf" if ast.unparse(node) == "float('inf')" else None
+        if isinstance(node, ast.Name):
+            return self.default(*self.find(node.id, module, "values"), depth + 1)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             cls, at = self.find(node.value.id, module, "classes")
             _, value, at = self.field(cls, node.attr, at)
@@ -233,18 +236,8 @@ class Release:
         return "human_readable_int_or_auto" in self.source()
 
     def options(self):
-        out, seen = [], set()
-
-        def add(group, names, k):
-            names = [n for n in names if n.startswith("-")]
-            long = next((n for n in names if n.startswith("--")), None)
-            if not long or long in seen:
-                return
-            seen.add(long)
-            if k.get("negatable"):
-                names = [x for n in names for x in ([n, "--no-" + n[2:]] if n.startswith("--") else [n])]
-            out.append({"names": names, "group": group, **{a: b for a, b in k.items() if b is not None and b != [] and b != {}}})
-
+        """The options of `vllm serve`."""
+        out, add = collector()
         for path in self.parsers():
             module = self.module(path)
             if module is None:
@@ -255,6 +248,31 @@ class Release:
                     continue
                 self.calls(function, cls, module, add)
         return out
+
+    def client(self):
+        """The options of `vllm bench serve`, in the order in which its parser gets them."""
+        out, add = collector()
+        function, module = self.find("add_cli_args", self.module("vllm.benchmarks.serve"), "functions")
+        if function is not None:
+            self.parser_of(function, module, "", add)
+        return out
+
+    def parser_of(self, function, module, group, add):
+        """Adds the options of a function that fills a parser or a group, and of those that it gives its parser to."""
+        groups = {function.args.args[0].arg: group} # of each parser and group, by its variable
+        for node in sorted((n for n in ast.walk(function) if isinstance(n, ast.Call)), key=lambda n: n.lineno):
+            name = getattr(node.func, "attr", "")
+            if name == "add_argument_group":
+                target = next(n.targets[0].id for n in ast.walk(function) if isinstance(n, ast.Assign) and n.value is node)
+                groups[target] = node.args[0].value
+            elif name == "add_argument":
+                names = [a.value for a in node.args if isinstance(a, ast.Constant)]
+                k = self.direct({kw.arg: kw.value for kw in node.keywords}, module, False)
+                add(groups[node.func.value.id], names, k)
+            elif node.args and getattr(node.args[0], "id", "") in groups:
+                called, at = self.find(getattr(node.func, "id", ""), module, "functions")
+                if called is not None:
+                    self.parser_of(called, at, groups[node.args[0].id], add)
 
     def path_of(self, module):
         return os.path.join(self.folder, *module.split(".")) + ".py"
@@ -355,7 +373,7 @@ class Release:
             k.update(values="?", type="bool", choices=["true", "false"])
         elif "type" in kw or not rest:
             text = ast.unparse(kw["type"]) if "type" in kw else "str"
-            if text.startswith("lambda"):
+            if text.startswith("lambda") or text == "_parse_mm_bucket_config":
                 text = "str"
             k["values"] = "1"
             k["type"] = kind_of(text)
@@ -369,7 +387,9 @@ class Release:
         if "choices" in kw:
             choices = self.evaluate(kw["choices"], module)
             if choices:
-                k["choices"] = sorted(str(c) for c in choices if c is not None)
+                k["choices"] = [str(c) for c in choices if c is not None]
+                if isinstance(kw["choices"], ast.Set): # Python's order of a set changes from run to run
+                    k["choices"].sort()
         return k
 
     def evaluate(self, node, module):
@@ -382,6 +402,10 @@ class Release:
             if node.func.id == "get_args":
                 return self.type_of(inner, module)["choices"]
             return self.evaluate(inner, module)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "keys":
+            return self.evaluate(node.func.value, module)
+        if isinstance(node, ast.Dict):
+            return [key.value for key in node.keys]
         if isinstance(node, ast.List):
             out = []
             for e in node.elts:
@@ -399,6 +423,23 @@ class Release:
             value, at = self.find(node.id, module, "values")
             return self.evaluate(value, at) if value is not None else None
         return None
+
+
+def collector():
+    """A list of options, and a function that adds one to it unless it is there."""
+    out, seen = [], set()
+
+    def add(group, names, k):
+        names = [n for n in names if n.startswith("-")]
+        long = next((n for n in names if n.startswith("--")), None)
+        if not long or long in seen:
+            return
+        seen.add(long)
+        if k.get("negatable"):
+            names = [x for n in names for x in ([n, "--no-" + n[2:]] if n.startswith("--") else [n])]
+        out.append({"names": names, "group": group, **{a: b for a, b in k.items() if b is not None and b != [] and b != {}}})
+
+    return out, add
 
 
 def merge_literal(t, node, release, module):
@@ -497,9 +538,12 @@ def wanted(path, function, cls):
 
 def main():
     releases = {}
-    for folder in sys.argv[1:]:
+    for folder in sys.argv[2:]:
         version = re.search(r"(\d+(\.\d+)+)", os.path.basename(folder.rstrip("/"))).group(1)
-        releases[version] = Release(folder).options()
+        release = Release(folder)
+        found = release.options() if sys.argv[1] == "serve" else release.client()
+        if found:
+            releases[version] = found
     json.dump(releases, sys.stdout, separators=(",", ":"))
 
 

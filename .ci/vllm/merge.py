@@ -1,6 +1,6 @@
 """Joins the options of many releases into the catalogue: a line for each option.
 
-    merge.py RELEASES.json catalogue.json > new.json
+    merge.py RELEASES.json CATALOGUE.json > new.json
 
 RELEASES.json is what extract.py printed. The catalogue so far gives the summaries and successors, which are written
 by hand, and the order of options, names and choices, which is that of vLLM's parser. What is missing is listed on

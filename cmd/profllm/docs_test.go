@@ -24,10 +24,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/editor"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -44,12 +46,13 @@ func TestReference(t *testing.T) {
 	require.NoError(t, err)
 	for name, text := range map[string]string{
 		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
-		"failures.md":        failuresPage(t),
-		"planted-faults.md":  plantedPage(),
-		"requirements.md":    requirementsPage(t),
-		"thresholds.md":      thresholdsPage(),
-		"output.md":          outputPage(t),
-		"result.schema.json": string(schemaJSON) + "\n",
+		"failures.md":                failuresPage(t),
+		"planted-faults.md":          plantedPage(),
+		"requirements.md":            requirementsPage(t),
+		"thresholds.md":              thresholdsPage(),
+		"output.md":                  outputPage(t),
+		"result.schema.json":         string(schemaJSON) + "\n",
+		"../../pkg/editor/keys.json": keysFile(t),
 	} {
 		file := filepath.Join(docs, "reference", name)
 		if *update {
@@ -65,50 +68,75 @@ func TestReference(t *testing.T) {
 
 const generated = "<!-- Written by go test ./cmd/profllm -run TestReference -update. Do not edit. -->\n\n"
 
+// keyTables are the types behind the tables of definition files.
+var keyTables = []struct{ title, dir, name string }{
+	{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
+	{"`[[signatures]]` (profllm)", "config", "Signature"},
+	{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
+	{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
+	{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
+	{"`repeat = { … }` (profllm)", "scenario", "Until"},
+	{"`[Tests.telemetry]` (profllm)", "scenario", "Telemetry"}, {"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+	{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
+	{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
+	{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
+	{"`[nsys]`", "plan", "nsys"},
+	{"`[torch_profiler]` (profllm); every other key is one of vLLM's profiler_config", "plan", "torchProfiler"},
+	{"`[cmd_args]` of workloads vllm and sglang", "serving", "Config"},
+	{"`[cmd_args]` of workload vllm, further keys", "workload/vllm", "Config"},
+	{"`[cmd_args]` of workload sglang, further keys", "workload/sglang", "Config"},
+	{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of the server", "serving", "RoleConfig"},
+	{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload vllm, further keys", "workload/vllm", "role"},
+	{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload sglang, further keys", "workload/sglang", "role"},
+	{"`[cmd_args]` of workload Sleep", "workload/sleep", "Config"}, {"`[cmd_args]` of workload BashCmd", "workload/bash", "Config"},
+	{"`[cmd_args]` of workload SlurmContainer", "workload/container", "Config"},
+	{"`[cmd_args]` of workload NcclTest; every other key is an option of the program", "workload/nccl", "Config"},
+	{"`[cmd_args]` of workload UCCTest", "workload/command", "UCCConfig"}, {"`[cmd_args]` of workload Fio", "workload/command", "FioConfig"},
+	{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
+	{"`[bench_cmd_args]` of client sglang; every other key is an option of it", "bench/sglang", "Config"},
+	{"`[semantic_eval_cmd_args]`", "bench/gsm8k", "Config"},
+}
+
 // keysPage lists the keys of definition files with the comments of their fields.
 func keysPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(generated + "# Keys of definition files\n\nKeys marked (profllm) are not known to CloudAI.\n")
-	for _, s := range []struct{ title, dir, name string }{
-		{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
-		{"`[[signatures]]` (profllm)", "config", "Signature"},
-		{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
-		{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
-		{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
-		{"`repeat = { … }` (profllm)", "scenario", "Until"},
-		{"`[Tests.telemetry]` (profllm)", "scenario", "Telemetry"}, {"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
-		{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
-		{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
-		{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
-		{"`[nsys]`", "plan", "nsys"},
-		{"`[torch_profiler]` (profllm); every other key is one of vLLM's profiler_config", "plan", "torchProfiler"},
-		{"`[cmd_args]` of workloads vllm and sglang", "serving", "Config"},
-		{"`[cmd_args]` of workload vllm, further keys", "workload/vllm", "Config"},
-		{"`[cmd_args]` of workload sglang, further keys", "workload/sglang", "Config"},
-		{"`[cmd_args.prefill]`, `[cmd_args.decode]`; every other key is an option of the server", "serving", "RoleConfig"},
-		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload vllm, further keys", "workload/vllm", "role"},
-		{"`[cmd_args.prefill]`, `[cmd_args.decode]` of workload sglang, further keys", "workload/sglang", "role"},
-		{"`[cmd_args]` of workload Sleep", "workload/sleep", "Config"}, {"`[cmd_args]` of workload BashCmd", "workload/bash", "Config"},
-		{"`[cmd_args]` of workload SlurmContainer", "workload/container", "Config"},
-		{"`[cmd_args]` of workload NcclTest; every other key is an option of the program", "workload/nccl", "Config"},
-		{"`[cmd_args]` of workload UCCTest", "workload/command", "UCCConfig"}, {"`[cmd_args]` of workload Fio", "workload/command", "FioConfig"},
-		{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
-		{"`[bench_cmd_args]` of client sglang; every other key is an option of it", "bench/sglang", "Config"},
-		{"`[semantic_eval_cmd_args]`", "bench/gsm8k", "Config"},
-	} {
+	for _, s := range keyTables {
 		fmt.Fprintf(&b, "\n## %s\n\n| key | type | meaning |\n|---|---|---|\n", s.title)
-		for _, f := range fields(t, filepath.Join("../../pkg", s.dir), s.name) {
-			key, required, _ := strings.Cut(reflect.StructTag(f.tag).Get("toml"), ",")
-			if key == "" || key == "-" {
-				continue
+		for _, k := range keysOf(t, s.dir, s.name) {
+			if k.Required {
+				k.Meaning = "Required. " + k.Meaning
 			}
-			require.NotEmpty(t, f.comment, "%s.%s has no comment", s.name, key)
-			if required != "" {
-				f.comment = "Required. " + f.comment
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", key, f.kind, strings.ReplaceAll(f.comment, "|", `\|`))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, k.Kind, strings.ReplaceAll(k.Meaning, "|", `\|`))
 		}
 	}
+	return b.String()
+}
+
+// keysOf are the keys of a type.
+func keysOf(t *testing.T, dir, name string) (keys []editor.Key) {
+	for _, f := range fields(t, filepath.Join("../../pkg", dir), name) {
+		key, required, _ := strings.Cut(reflect.StructTag(f.tag).Get("toml"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		require.NotEmpty(t, f.comment, "%s.%s has no comment", name, key)
+		keys = append(keys, editor.Key{Name: key, Kind: f.kind, Meaning: f.comment, Required: required != ""})
+	}
+	return keys
+}
+
+// keysFile is what the schemas for editors are made of.
+func keysFile(t *testing.T) string {
+	tables := map[string][]editor.Key{}
+	for _, s := range keyTables {
+		tables[s.dir+"."+s.name] = keysOf(t, s.dir, s.name)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	require.NoError(t, e.Encode(tables))
 	return b.String()
 }
 
@@ -188,6 +216,8 @@ func kind(e ast.Expr) string {
 			return "integer or table"
 		case "Export":
 			return "list of names, or \"ALL\""
+		case "Words":
+			return "string or list of strings"
 		case "string":
 			return "string"
 		}
@@ -384,10 +414,23 @@ func TestDocsLoad(t *testing.T) {
 				_, err = scenario.LoadTest(file)
 			}
 			require.NoError(t, err)
+			require.NoError(t, fitsSchema(t, kind, file.Data), file.Name)
 			blocks++
 		}
 	}
 	require.Greater(t, blocks, 2)
+}
+
+// fitsSchema reports how a definition file breaks the schema that editors check it with.
+func fitsSchema(t *testing.T, kind string, data []byte) error {
+	t.Helper()
+	s, err := editor.Schema(kind)
+	require.NoError(t, err)
+	resolved, err := s.Resolve(nil)
+	require.NoError(t, err)
+	table, err := source.Parse("t.toml", data)
+	require.NoError(t, err)
+	return resolved.Validate(table.Plain())
 }
 
 var (

@@ -100,6 +100,10 @@ var outputForms = []outputForm{
 		typ: "OptionChanges",
 	},
 	{
+		commands: []string{"args capture"}, schemas: []string{"profllm.output.args-capture/1"}, dir: documentDir,
+		typ: "CapturedOptions",
+	},
+	{
 		commands: []string{"slurm dry-run"},
 		about: "A list: the plans (`profllm.plan/1`), then the batches (`profllm.batch/1`), as in the files `plan.json`\n" +
 			"and `batch.json` of the runs.",

@@ -134,7 +134,7 @@ type cli struct {
 	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
 	Archive    archiveCmd    `cmd:"" meant:"pack,tar" help:"Pack, list and unpack finished scenarios or runs."`
-	Run        runCmd        `cmd:"" meant:"local,standalone" help:"Run a scenario on this machine, without a scheduler."`
+	Run        runCmd        `cmd:"" meant:"local,standalone,start,launch" help:"Run a scenario on this machine, without a scheduler."`
 	Rehearse   rehearseCmd   `cmd:"" meant:"simulate" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" meant:"install,pull,download" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`

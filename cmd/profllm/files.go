@@ -99,13 +99,17 @@ func (f planFlags) options(simulate bool) (campaign.Options, error) {
 	return o, nil
 }
 
-// plan plans every run of a scenario.
+// plan plans every run of a scenario for Slurm.
 func (a *app) plan(ctx context.Context, file string, f planFlags, simulate bool) (*campaign.Planned, error) {
 	o, err := f.options(simulate)
 	if err != nil {
 		return nil, err
 	}
-	return a.client().Plan(ctx, file, o)
+	p, err := a.client().Plan(ctx, file, o)
+	if err == nil {
+		err = p.ForSlurm()
+	}
+	return p, err
 }
 
 // events prints what happens meanwhile.

@@ -43,16 +43,6 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func readRecord(t *testing.T, dir string) *result.Result {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "result.json"))
-	require.NoError(t, err)
-	require.NoError(t, result.Validate(data))
-	r, err := result.Decode(data)
-	require.NoError(t, err)
-	return r
-}
-
 // A folder of everything: one file that cannot be read spoils itself, what a program
 // wrote twice is there once, and collecting again changes nothing.
 //
@@ -84,14 +74,14 @@ func TestImport(t *testing.T) {
 	was, err := os.ReadFile(filepath.Join(theirs, "sweep", "SERVE--s8-BENCH--c4", "run=0.json"))
 	require.NoError(t, err)
 	require.Equal(t, was, raw, "the file is copied unchanged")
-	r := readRecord(t, run)
+	r := readResult(t, run)
 	i := r.Provenance.Imported
 	require.Equal(t, []string{"vllm bench sweep serve", "vllm-serve", "run=0.json"}, []string{i.From, i.Format, i.File})
 	require.Regexp(t, "^sha256:[0-9a-f]{64}$", i.Digest)
-	require.Equal(t, "summary.json", readRecord(t, filepath.Join(filepath.Dir(run), "1")).Provenance.Imported.File,
+	require.Equal(t, "summary.json", readResult(t, filepath.Join(filepath.Dir(run), "1")).Provenance.Imported.File,
 		"the cut run is whole in the summary")
 
-	report := readRecord(t, filepath.Join(dir, "ours", "theirs", "report"))
+	report := readResult(t, filepath.Join(dir, "ours", "theirs", "report"))
 	require.Equal(t, "5f0c6d3e", report.RunID)
 	text, err := os.ReadFile(filepath.Join(dir, "ours", "theirs", "report", "result.json"))
 	require.NoError(t, err)
@@ -184,7 +174,7 @@ func TestImportNames(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, names, 2)
 		require.Regexp(t, `/agg-[0-9a-f]{8}$`, names[1])
-		require.Equal(t, 32, *readRecord(t, names[1]).Config.Benchmark.MaxConcurrency)
+		require.Equal(t, 32, *readResult(t, names[1]).Config.Benchmark.MaxConcurrency)
 	}
 	for i, sub := range []string{"one/sweep/c4", "two/sweep/c4"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
@@ -229,7 +219,7 @@ func TestExport(t *testing.T) {
 				interchange.Wrote(other, []byte(tree(t, dir)["/"+string(format)+".json"])))
 		}
 		require.Zero(t, profllm(t, dir, nil, "import", string(format)+".json", "--output", "back").code)
-		one, two := readRecord(t, filepath.Join(dir, "ours", "agg_row")), readRecord(t,
+		one, two := readResult(t, filepath.Join(dir, "ours", "agg_row")), readResult(t,
 			filepath.Join(dir, "back", string(format)))
 		for _, f := range []result.Family{result.TTFT, result.TPOT, result.ITL, result.E2EL} {
 			require.InEpsilon(t, *one.Results.Latency[f].Mean, *two.Results.Latency[f].Mean, 1e-12, format)
@@ -263,7 +253,7 @@ func TestExport(t *testing.T) {
 		o = profllm(t, dir, nil, "export", format, "results", "--output", "sim-"+format+".json")
 		require.Zero(t, o.code)
 		profllm(t, dir, nil, "import", "sim-"+format+".json", "--output", "sim")
-		r := readRecord(t, filepath.Join(dir, "sim", "sim-"+format))
+		r := readResult(t, filepath.Join(dir, "sim", "sim-"+format))
 		require.True(t, r.Simulated, "the label comes back")
 		require.Equal(t, result.Fail, r.Validity.Check("simulated").Outcome)
 	}

@@ -28,7 +28,7 @@ var interrupted = map[string]string{
 	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "run": "s.toml", "stage": "s.toml",
 	"image list": "--system site.toml", "image stage": "--system site.toml x", "image prune": "--system site.toml", "verify": "s.toml", "init": "",
 	"bench serve": "--base-url HOLE --model m --num-prompts 3 --dataset-name random", "proxy": "--prefill HOLE --decode HOLE --port 0", "nightly": "s.toml",
-	"profile": "runs", "args list": "", "args show": "dtype", "args check": "m --dtype half", "args diff": "0.10.2 0.11.0",
+	"profile": "runs", "args list": "", "args show": "dtype", "args check": "m --dtype half", "args diff": "0.10.2 0.11.0", "args capture": "--text help.txt",
 	"doctor": "", "check": "HOLE --timeout 1s", "completion": "bash", "schema": "result", "sim": "vllm serve m", "version": "", "help": "slurm",
 }
 
@@ -91,6 +91,7 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 	copyTree(t, filepath.Join(f.root, "plain/0"), filepath.Join(dir, "runs/run"))
 	copyTree(t, filepath.Join(f.root, "plain/1"), filepath.Join(dir, "runs/other"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(finishedScenario), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "help.txt"), []byte("usage: vllm\n  --dtype DTYPE\n"), 0o644))
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // takes calls and is silent
 	require.NoError(t, err)
 	t.Cleanup(func() { hole.Close() })

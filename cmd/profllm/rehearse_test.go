@@ -62,7 +62,7 @@ seconds = 300
 	require.NoError(t, err)
 	o := profllm(t, dir, env, "slurm", "resume", root[0])
 	require.Equal(t, exitUsage, o.code)
-	require.Contains(t, o.stderr, "is a rehearsal")
+	require.Contains(t, o.stderr, "ran on one machine and cannot be resumed")
 	o = profllm(t, dir, env, "slurm", "cancel", "results")
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, status(), "cancelled")

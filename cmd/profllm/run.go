@@ -27,15 +27,15 @@ type runCmd struct {
 	Simulate bool          `help:"Run the simulated engine; GPUs and ports are taken as for a real one."`
 }
 
-// Validate wants one file.
-func (c runCmd) Validate() error {
+// file is the one that the user named.
+func (c runCmd) file() (string, error) {
 	switch {
 	case c.Scenario == "" && c.Config == "":
-		return errors.New("name the file of a scenario or of an experiment")
+		return "", fail(exitUsage, errors.New("no file: name that of a scenario or of an experiment"))
 	case c.Scenario != "" && c.Config != "":
-		return fmt.Errorf("%s and --config %s: name one file", c.Scenario, c.Config)
+		return "", fail(exitUsage, fmt.Errorf("%s and --config %s: name one file", c.Scenario, c.Config))
 	}
-	return nil
+	return cmp.Or(c.Scenario, c.Config), nil
 }
 
 // record is where the record goes, "" for nowhere else.
@@ -48,12 +48,16 @@ func (c runCmd) record() string {
 
 // Run plans a scenario for this machine and runs each job here.
 func (c runCmd) Run(ctx context.Context, a *app) error {
+	file, err := c.file()
+	if err != nil {
+		return err
+	}
 	o, err := c.options(c.Simulate)
 	if err != nil {
 		return err
 	}
 	o.Here = true
-	p, err := a.client().Plan(ctx, cmp.Or(c.Scenario, c.Config), o)
+	p, err := a.client().Plan(ctx, file, o)
 	if err != nil {
 		return err
 	}

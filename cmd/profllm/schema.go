@@ -1,14 +1,22 @@
 package main
 
 import (
+	"github.com/profllm/profllm/pkg/editor"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 type schemaCmd struct {
-	File string `arg:"" enum:"result" default:"result" help:"File: result, for result.json."`
+	File string `arg:"" enum:"result,scenario,test,system" default:"result" help:"File: result, for result.json; scenario, test or system, for the definition files in editors."`
 }
 
 func (c schemaCmd) Run(a *app) error {
+	if c.File != "result" {
+		s, err := editor.Schema(c.File)
+		if err != nil {
+			return err
+		}
+		return a.printJSON(s)
+	}
 	s, err := result.Schema()
 	if err != nil {
 		return err

@@ -124,7 +124,12 @@ func only(t *testing.T, dir string) string {
 
 func readResult(t *testing.T, dir string) *result.Result {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, run.ResultFile))
+	return recordIn(t, filepath.Join(dir, run.ResultFile))
+}
+
+func recordIn(t *testing.T, file string) *result.Result {
+	t.Helper()
+	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, result.Validate(data))
 	r, err := result.Decode(data)

@@ -271,3 +271,41 @@ func vllmSweep(t *testing.T, home string) time.Duration {
 	require.NoError(t, err, "%s", out[max(0, len(out)-2000):])
 	return time.Since(start)
 }
+
+// One experiment on this machine, from its file to its record: under vLLM's client and under
+// ours, with the real engine, which gets nothing of Slurm.
+//
+// covers: LIB-1, LIB-2, LIB-4, LIB-6, LIB-10, LRES-3, LBEN-1, PERF-4
+func TestVLLMRun(t *testing.T) {
+	dir, home := t.TempDir(), vllmHome(t)
+	site, err := os.ReadFile("../../examples/vllm-lab/site.toml")
+	require.NoError(t, err)
+	text := strings.ReplaceAll(string(site), "@LAB@", home)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(text), 0o644))
+	data, err := os.ReadFile("../../examples/vllm-lab/experiment.yaml")
+	require.NoError(t, err)
+	text = strings.ReplaceAll(string(data), "@LAB@", home)
+	for _, client := range []string{"vllm", "profllm"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, client+".yaml"), []byte(text+"client: "+client+"\n"), 0o644))
+		begun := time.Now()
+		o := profllm(t, dir, nil, "run", "--system", "site.toml", "--config", client+".yaml", "--output", client+".json")
+		took := time.Since(begun)
+		require.Equal(t, exitOK, o.code)
+		r := recordIn(t, filepath.Join(dir, client+".json"))
+		require.Equal(t, result.Completed, r.Status)
+		require.True(t, r.Validity.Valid, r.Validity.Words)
+		require.Equal(t, "baseline_performance/tiny", r.Suite)
+		require.Equal(t, 24, *r.Results.CompletedRequests)
+		require.EqualValues(t, "float32", r.Config.Server["dtype"])
+		require.NotEmpty(t, r.Provenance.EngineVersion)
+		require.Nil(t, r.Slurm, "there is none")
+		t.Logf("%s: %.1f s in all, %.2f req/s, median TTFT %.1f ms", client, took.Seconds(), *r.Results.RequestThroughput,
+			median(t, r, result.TTFT))
+	}
+	o := profllm(t, dir, nil, "run", "--system", "site.toml", "--simulate", "vllm.yaml", "--output", "nowhere/r.json")
+	require.Equal(t, exitUsage, o.code)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.yaml"), []byte(strings.Replace(text, "float32", "float33", 1)), 0o644))
+	o = profllm(t, dir, nil, "run", "--system", "site.toml", "bad.yaml")
+	require.Equal(t, exitDefinition, o.code)
+	require.Contains(t, o.stderr, "argument --dtype: invalid choice: 'float33'")
+}

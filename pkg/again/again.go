@@ -6,6 +6,7 @@
 package again
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -32,16 +33,13 @@ func HasDefinitions(root string) bool {
 	return err == nil
 }
 
-// Verb is by what command a run was made.
-func Verb(dir, root string) string {
+// Verb is by what command an execution was made.
+func Verb(root string) string {
 	var s run.Scenario
 	if run.ReadJSON(filepath.Join(root, run.ScenarioFile), &s) != nil || !s.Local {
 		return "slurm submit"
 	}
-	if p, err := run.ReadPlan(dir); err == nil && p.Rehearsal == nil {
-		return "run"
-	}
-	return "rehearse"
+	return cmp.Or(s.Verb, "rehearse")
 }
 
 // Command is the command that runs it again by a [Verb]; false if the

@@ -95,6 +95,9 @@ func (c *Client) BeginAnew(p *Planned, allow func(Cost) error) error {
 }
 
 func (c *Client) begin(p *Planned, allow func(Cost) error) error {
+	if err := p.ForSlurm(); err != nil {
+		return err
+	}
 	if err := c.plannedSecrets(p); err != nil {
 		return err
 	}
@@ -141,7 +144,7 @@ func (p *Planned) rename() error {
 	for i := range next.Runs {
 		next.Runs[i].Plan.Rehearsal = p.Runs[i].Plan.Rehearsal
 	}
-	next.Local = p.Local
+	next.Local, next.Verb = p.Local, p.Verb
 	*p = *next
 	return nil
 }
@@ -156,7 +159,7 @@ func (c *Client) createNamed(p *Planned) error {
 	return run.Create(p.Root, run.Scenario{
 		Schema: "profllm.scenario/1", Name: p.Name, Digest: p.Digest, Created: p.Created.UTC(),
 		Host: host, PID: pid, ProcessStart: process.Start(pid), Skipped: p.Skipped, Simulated: p.Simulated,
-		Local: p.Local, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
+		Local: p.Local, Verb: p.Verb, Continues: p.Continued, Confirm: p.Confirm, Definitions: p.Definitions,
 		Launcher: p.Launcher, Single: p.Single, WorkDir: p.WorkDir,
 	}, p.Runs, p.Batches)
 }

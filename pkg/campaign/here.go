@@ -19,7 +19,7 @@ type Here struct {
 // another: the script that Slurm would run, and stand-ins for srun. It returns the runs and how
 // their jobs ended. When ctx ends, so do the jobs.
 func (c *Client) RunHere(ctx context.Context, p *Planned, how Here) (dirs []string, states map[string]run.State, err error) {
-	p.Local = true
+	p.Local, p.Verb = true, "run"
 	if err := p.staged(); err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/pkg/trajectory"
 	"github.com/profllm/profllm/templates"
@@ -51,7 +52,9 @@ type Planned struct {
 	Root        string
 	Created     time.Time
 	Simulated   bool
-	Local       bool // run on this machine
+	Local       bool   // run on this machine
+	Verb        string // of the command that runs it there; "" is rehearse
+	Standalone  bool   // the system has no scheduler
 	Launcher    string
 	Single      bool
 	WorkDir     string
@@ -67,6 +70,15 @@ type Planned struct {
 	staging string // the command that stages its images
 
 	again func() (*Planned, error) // plans it under the next free name; nil if the user gave the name's time
+}
+
+// ForSlurm refuses what is planned for a machine without a scheduler.
+func (p *Planned) ForSlurm() error {
+	if !p.Standalone {
+		return nil
+	}
+	return as(Usage, fmt.Errorf("the system's scheduler is \"standalone\", which is one machine without Slurm\n\thint: profllm run %s",
+		shell.Quote(p.Scenario)))
 }
 
 // Plan reads the definitions, plans every run and renders its script.
@@ -104,7 +116,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	p := &Planned{
 		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
 		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
-		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
+		Standalone: sys.Standalone(),
+		Launcher:   o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
 	}
 	if f.Time.IsZero() {
 		p.again = func() (*Planned, error) { return c.silent().Plan(ctx, file, f) }

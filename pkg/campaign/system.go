@@ -20,7 +20,6 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
-	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -146,12 +145,8 @@ func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case f.Here:
+	if f.Here || sys.Standalone() && !f.Simulate {
 		return c.here(ctx, sys)
-	case sys.Standalone() && !f.Simulate:
-		return nil, as(Usage, fmt.Errorf("%s: the scheduler is \"standalone\", which is this machine\n\thint: profllm run %s",
-			sys.Pos.File, shell.Quote(c.relative(d.Top.Name))))
 	}
 	return f.withGPUsPerNode(sys)
 }
@@ -184,7 +179,7 @@ const pyxis = "pyxis"
 func (c *Client) fits(plans []*plan.Plan, f Options) error {
 	for _, p := range plans {
 		if f.Here && p.Job.Nodes > 1 {
-			return as(Definition, fmt.Errorf("test %s needs %s, and this machine is one\n\thint: profllm slurm submit runs it on a cluster, profllm rehearse with simulated nodes",
+			return as(Definition, fmt.Errorf("test %s needs %s, and this machine is one\n\thint: profllm slurm submit SCENARIO runs it on a cluster, profllm rehearse SCENARIO with simulated nodes",
 				p.Test, quantity.Count(p.Job.Nodes, "node")))
 		}
 		if f.Nodes > 0 && p.Job.Nodes > f.Nodes {

@@ -34,6 +34,7 @@ import (
 	"github.com/profllm/profllm/pkg/workload/sglang"
 	"github.com/profllm/profllm/pkg/workload/sleep"
 	"github.com/profllm/profllm/pkg/workload/vllm"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 // Entry is an adapter by the name that files use.
@@ -152,7 +153,22 @@ func NewClient(t scenario.Test) (LoadClient, error) {
 		module, _ := t.CmdArgs.Get("bench_module").Text()
 		return benchsglang.New(t.Pos, t.BenchArgs, module)
 	}
-	return vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
+	l, err := vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
+	if err != nil {
+		return nil, err
+	}
+	l.Release = VLLMRelease(t)
+	return l, nil
+}
+
+// VLLMRelease is the version that a test of vLLM declares, "" if it does not.
+func VLLMRelease(t scenario.Test) string {
+	if t.Template != VLLM {
+		return ""
+	}
+	version, _ := t.CmdArgs.Get("engine_version").Text()
+	image, _ := t.CmdArgs.Get("docker_image_url").Text()
+	return arguments.Declared(version, image)
 }
 
 // NewEval makes the client that measures accuracy.

@@ -37,7 +37,7 @@ func AgainOf(dir, shown string) Again {
 	if p, err := run.ReadPlan(dir); err == nil {
 		e.Speed = p.Speed()
 	}
-	command, _ := e.Command(again.Verb(dir, root))
+	command, _ := e.Command(again.Verb(root))
 	return Again{Local: command}
 }
 

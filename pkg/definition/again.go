@@ -29,7 +29,7 @@ func MoreRuns(runs []string, missing int, kind records.Kind, archives *archive.F
 	}
 	e := again.Execution{Root: root, Shown: root, Run: archives.OnDisk(runs[len(runs)-1]), Simulated: kind.Simulated(),
 		Speed: kind.Speed()}
-	verb := again.Verb(e.Run, root)
+	verb := again.Verb(root)
 	var commands []string
 	if file := archives.File(root); file != "" {
 		quoted, err := render.Quote(file)

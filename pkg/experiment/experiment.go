@@ -14,8 +14,10 @@ package experiment
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 
@@ -60,6 +62,19 @@ func Parse(name string, data []byte) (*source.Table, error) {
 		return read(name, data)
 	}
 	return source.Parse(name, data)
+}
+
+// document is what a whole file says; v is nil for null.
+func document(v *source.Value, pos source.Pos) (*source.Table, error) {
+	what := "null"
+	if v != nil {
+		if t, ok := v.Any.(*source.Table); ok {
+			t.Pos = pos
+			return t, nil
+		}
+		what = v.Describe()
+	}
+	return nil, source.Errorf(pos, "an experiment must be a table of keys, not %s", what)
 }
 
 // Is reports whether a file describes an experiment.
@@ -149,5 +164,8 @@ func TOML(scenario *source.Table) ([]byte, error) {
 	enc := toml.NewEncoder(&b)
 	enc.Indent = ""
 	err := enc.Encode(scenario.Plain())
+	if err == nil && !utf8.Valid(b.Bytes()) {
+		err = fmt.Errorf("%s is not text in UTF-8", scenario.Pos.File)
+	}
 	return b.Bytes(), err
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -20,29 +21,15 @@ func parseJSON(name string, data []byte) (*source.Table, error) {
 	if err == nil {
 		err = r.End()
 	}
-	var placed *source.Error
-	if err != nil && !asSource(err, &placed) {
+	var ours *source.Error
+	switch {
+	case errors.As(err, &ours):
+		return nil, ours
+	case err != nil:
 		at := pyjson.PlaceOf(err)
 		return nil, source.Errorf(source.Pos{File: name, Line: max(at.Line, 1), Col: max(at.Col, 1)}, "%s", at.Text)
 	}
-	if err != nil {
-		return nil, placed
-	}
-	if v == nil {
-		return nil, source.Errorf(top, "an experiment must be a table of keys, not null")
-	}
-	t, ok := v.Any.(*source.Table)
-	if !ok {
-		return nil, source.Errorf(top, "an experiment must be a table of keys, not %s", v.Describe())
-	}
-	t.Pos = top
-	return t, nil
-}
-
-func asSource(err error, to **source.Error) bool {
-	e, ok := err.(*source.Error)
-	*to = e
-	return ok
+	return document(v, top)
 }
 
 type jsonReader struct {

@@ -41,12 +41,7 @@ func parseYAML(name string, data []byte) (*source.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, ok := v.Any.(*source.Table)
-	if !ok {
-		return nil, source.Errorf(top, "an experiment must be a table of keys, not %s", v.Describe())
-	}
-	t.Pos = top
-	return t, nil
+	return document(v, top)
 }
 
 // yamlError takes the line out of an error of the library, which has it in its text.
@@ -168,6 +163,9 @@ func (r *yamlReader) scalar(n *yaml.Node) (any, error) {
 		}
 		return i, nil
 	case "!!float":
+		if strings.Trim(n.Value, "+-0123456789_") == "" { // an integer that fits no int64
+			return nil, source.Errorf(r.pos(n), "the number %s is too large", n.Value)
+		}
 		var f float64
 		if err := n.Decode(&f); err != nil {
 			return nil, source.Errorf(r.pos(n), "%q is not a number", n.Value)

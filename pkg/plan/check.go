@@ -82,6 +82,8 @@ func (p *Plan) large(in Input, r *Role) error {
 	err := source.Errorf(largest.Pos, "role %s needs %s%s, but has %d (%s)", p.instances(r),
 		quantity.Count(world, "GPU"), what, has, place)
 	switch rest := world / max(largest.Value, 1); {
+	case in.System.GPUsPerNode == 0 && r.IDs.Key == "" && in.System.Standalone():
+		return err.Hintf("this machine has no NVIDIA GPU that profllm sees; profllm doctor says why")
 	case in.System.GPUsPerNode == 0 && r.IDs.Key == "":
 		return err.Hintf("set gpus_per_node in the system file (%s)", in.System.Pos.File)
 	case largest.Key != "" && has >= rest:

@@ -8,6 +8,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	ownclient "github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/validity"
 )
@@ -91,8 +92,7 @@ func possibleRate(args *source.Table) error {
 }
 
 // clientOptions refuses arguments that the client's own parser would refuse on the GPUs:
-// those of profllm's client, and those of vLLM's in the release that profllm knows, or
-// where the test names no release.
+// those of profllm's client, and those of vLLM's in the test's release.
 func clientOptions(t scenario.Test) error {
 	switch {
 	case t.BenchArgs == nil, catalog.BySGLang(t):
@@ -102,11 +102,8 @@ func clientOptions(t scenario.Test) error {
 	case t.Client != "" && t.Client != "vllm":
 		return nil // vllmserve.New refuses it
 	}
-	version, _ := t.CmdArgs.Get("engine_version").Text()
-	if version != "" && !strings.HasPrefix(version, vllmserve.ArgumentsVersion+".") {
-		return nil
-	}
-	return vllmserve.CheckArguments(t.BenchArgs)
+	unchecked, _ := t.CmdArgs.Get("unchecked_options").Text()
+	return vllmserve.CheckArguments(t.BenchArgs, catalog.VLLMRelease(t), serving.Names(unchecked)...)
 }
 
 // ownOptions refuses arguments that profllm's own client does not know or would refuse.

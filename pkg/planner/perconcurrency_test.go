@@ -82,7 +82,7 @@ func TestPromptsPerConcurrencyComplaints(t *testing.T) {
 // A misspelt key of a sweep is said once, where the key is, and not for each value.
 func TestMisspeltKeyOfASweep(t *testing.T) {
 	for table, want := range map[string]string{
-		"[Tests.bench_cmd_args]\n  max_concurency = [1, 2, 4]\n  num_prompts = 4": "s.toml:9:3: bench_cmd_args.max_concurency: `vllm bench serve` of 0.32 has no such option",
+		"[Tests.bench_cmd_args]\n  max_concurency = [1, 2, 4]\n  num_prompts = 4": "s.toml:9:3: bench_cmd_args.max_concurency is an option of `vllm bench serve` in no release that profllm knows",
 		"[Tests.cmd_args.decode]\n  max_num_seqz = [1, 2, 4]":                     "s.toml:9:3: decode.max_num_seqz is not a known option of `vllm serve`",
 		"[Tests.cmd_args]\n  modle = [\"a\", \"b\"]":                              "s.toml:9:3: unknown key \"modle\"",
 	} {

@@ -160,6 +160,7 @@ type Scenario struct {
 	Skipped      []Skipped `json:"skipped,omitempty"`
 	Simulated    bool      `json:"simulated,omitempty"` // with the simulated engine
 	Local        bool      `json:"local,omitempty"`     // its jobs are this machine's
+	Verb         string    `json:"verb,omitempty"`      // of the command that runs it there; "": rehearse
 	Continues    string    `json:"continues,omitempty"` // the execution whose sweeps go on here
 	Launcher     string    `json:"launcher,omitempty"`  // that replaced every other, "" for none
 	Single       bool      `json:"single,omitempty"`    // everything in one allocation

@@ -236,10 +236,15 @@ func (s *Test) misspelt(r *Role, c *source.Complaints) {
 
 // Unchecked reports whether an option goes to the engine without a check.
 func (s *Test) Unchecked(key string) bool {
-	names := strings.FieldsFunc(s.UncheckedOptions, func(r rune) bool { return r == ',' || r == ' ' })
-	return slices.ContainsFunc(names, func(o string) bool {
-		return underscores(strings.TrimLeft(o, "-")) == underscores(key)
-	})
+	return slices.Contains(Names(s.UncheckedOptions), underscores(key))
+}
+
+// Names are the options of a list such as "x, --y-z": x and y_z.
+func Names(list string) (names []string) {
+	for o := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		names = append(names, underscores(strings.TrimLeft(o, "-")))
+	}
+	return names
 }
 
 // Misspelt reports whether an option was refused because it is nearly another.

@@ -25,10 +25,10 @@ type Config struct {
 	Healthcheck      *string `toml:"healthcheck"`
 	ServeHealthcheck *string `toml:"serve_healthcheck"` // Readiness path of the servers; default /health.
 	// Version, or its beginning, that every server must report: 0.11 (profllm); another version
-	// makes the result invalid. Options of vLLM are checked for that release.
+	// makes the result invalid. Options of vLLM and of its load client are checked for that release.
 	EngineVersion string `toml:"engine_version"`
-	// Options that go to the engine without a check of their names and values, such as "x, y"
-	// (profllm): those of a release or a plugin that profllm does not know.
+	// Options that go to the engine or to vLLM's load client without a check of their names and
+	// values, such as "x, y" (profllm): those of a release or a plugin that profllm does not know.
 	UncheckedOptions string        `toml:"unchecked_options"`
 	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
 	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.

@@ -2,63 +2,29 @@ package vllmserve
 
 import (
 	"cmp"
-	_ "embed"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
-// argument is what the parser of `vllm bench serve` takes for an option.
-type argument struct {
-	Kind    string   `json:"kind"` // text, one of values; flag (--x only), switch (--x and --no-x)
-	Choices []string `json:"choices"`
-	Several bool     `json:"several"` // takes more than one value
-}
-
-// ArgumentsVersion is the release of vLLM whose options arguments.json lists: what
-// `vllm bench serve` of that release says of its own parser.
-const ArgumentsVersion = "0.32"
-
-//go:embed arguments.json
-var argumentsJSON []byte
-
-var arguments = sync.OnceValue(func() map[string]argument {
-	var m map[string]argument
-	if err := json.Unmarshal(argumentsJSON, &m); err != nil {
-		panic(err) // a file of the program's own
-	}
-	return m
-})
-
-// CheckArguments refuses what the parser of `vllm bench serve` would refuse on the GPUs:
-// unknown options, values of another type, choices that it does not have; then, if there
-// are none, options that do not go together.
-func CheckArguments(t *source.Table) error {
+// CheckArguments refuses what `vllm bench serve` of a release would refuse on the GPUs, in the
+// words of its parser: unknown options, values of another type, choices that it does not have;
+// then, if there are none, options that do not go together. unchecked options pass. Without a
+// release, the newest that has the option decides.
+func CheckArguments(t *source.Table, release string, unchecked ...string) error {
 	var c source.Complaints
 	for _, key := range t.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
 		if _, sglangsOwn := sglangs[name]; sglangsOwn || slices.Contains(planned, name) {
 			continue // New complains
 		}
-		v := t.Get(key)
-		if err := check(name, v); err != "" {
-			e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: %s", key, err)
-			if _, known := find(name); !known {
-				e.Pos = t.KeyPos(key)
-				hint := "if your release has it, set cmd_args.engine_version"
-				if near := source.Nearest(name, slices.Sorted(maps.Keys(arguments()))); near != "" {
-					hint = fmt.Sprintf("did you mean %q? %s", near, hint)
-				}
-				e = e.Hintf("%s", hint)
-			}
-			c.Add(e)
+		if !slices.Contains(unchecked, name) {
+			c.Add(check(t, key, release))
 		}
 	}
 	if c.Err() == nil {
@@ -96,105 +62,93 @@ func CheckOwnArguments(t *source.Table) error {
 	return source.Errorf(t.Pos, "bench_cmd_args: client \"profllm\" refuses them: %v", err)
 }
 
-// find returns the argument of a key, also of --no-x and of a part of a JSON value
-// (extra_body.x).
-func find(name string) (argument, bool) {
-	if a, ok := arguments()[name]; ok {
-		return a, true
+// check refuses one option.
+func check(t *source.Table, key, release string) error {
+	v := t.Get(key)
+	if !known(key) {
+		return unknown(t, key, release)
 	}
-	if base, ok := strings.CutPrefix(name, "no_"); ok {
-		a, ok := arguments()[base]
-		return argument{Kind: "flag"}, ok && a.Kind == "switch"
+	var words []string
+	for _, w := range option(key, v) {
+		text, _ := w.Literal()
+		words = append(words, text)
 	}
-	if base, _, dotted := strings.Cut(name, "."); dotted {
-		a, ok := arguments()[base]
-		return argument{Kind: "text"}, ok && a.Kind == "json"
+	if _, refusal := arguments.BenchServe.Check(release, words[0], words[1:]...); refusal != nil {
+		e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: vLLM %s says: %s", key, refusal.Release, refusal.Words)
+		return e.Hintf("%s", cmp.Or(refusal.Hint, "see profllm args show --of bench "+key))
 	}
-	return argument{}, false
+	if wanted, got := lacks(key, words[1:]); wanted != "" {
+		return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: needs %s, not %q", key, wanted, got)
+	}
+	return nil
 }
 
-// check says what is wrong with a value, or "".
-func check(name string, v *source.Value) string {
-	a, ok := find(name)
-	if !ok {
-		return "`vllm bench serve` of " + ArgumentsVersion + " has no such option"
+// unknown refuses an option of no release, unless it can be one of a release that is newer.
+func unknown(t *source.Table, key, release string) error {
+	const hint = "if your release has it, add it to cmd_args.unchecked_options"
+	p := arguments.BenchServe
+	near := source.Nearest(strings.ReplaceAll(key, "-", "_"), p.Names())
+	if _, newer := p.At(release); newer && near == "" {
+		return nil
 	}
-	on, isBool := v.Any.(bool)
-	switch {
-	case a.Kind == "flag" && (isBool && on || v.Any == ""), a.Kind == "switch" && (isBool || v.Any == ""):
-		return ""
-	case a.Kind == "flag" && isBool:
-		return "the option cannot be switched off; remove it"
-	case a.Kind == "flag", a.Kind == "switch":
-		return fmt.Sprintf("takes no value: write true instead of %v", v.Plain())
-	case isBool, v.Any == "" && !a.Several:
-		return "needs " + a.wanted()
+	e := source.Errorf(t.KeyPos(key), "bench_cmd_args.%s is an option of `%s` in no release that profllm knows (%s to %s)", key,
+		p.Name, p.Oldest().Version, p.Newest().Version)
+	if near != "" {
+		return e.Hintf("did you mean %q? %s", near, hint)
 	}
-	list, isList := v.Any.([]*source.Value)
-	switch {
-	case !isList:
-		list = []*source.Value{v}
-	case len(list) != 1 && !a.Several:
-		return fmt.Sprintf("needs %s, not a list of %d", a.wanted(), len(list))
+	return e.Hintf("remove it; %s", hint)
+}
+
+// known reports whether some release has an option by its full name, also as --no-x and as a member
+// of a JSON value (extra_body.x). The beginning of a name is no name here: what it means changes
+// from release to release.
+func known(key string) bool {
+	name, _, _ := strings.Cut(strings.ReplaceAll(key, "_", "-"), ".")
+	_, is := arguments.BenchServe.Find("--" + name)
+	_, negated := arguments.BenchServe.Find("--" + strings.TrimPrefix(name, "no-"))
+	return is || negated
+}
+
+// lacks says which value the client will miss when it looks at the values.
+func lacks(key string, values []string) (wanted, got string) {
+	name := strings.ReplaceAll(key, "-", "_")
+	form, ok := later[name]
+	if !ok || name == "timeline_itl_thresholds" && len(values) == 2 { // as 0.17 to 0.19 have it
+		return "", ""
 	}
-	for _, e := range list {
-		if s := text(e); !a.takes(s) {
-			return fmt.Sprintf("needs %s, not %q", a.wanted(), s)
+	for _, s := range values {
+		if !form.takes.MatchString(s) || strings.HasPrefix(s, "{") && name == "random_range_ratio" && !json.Valid([]byte(s)) {
+			return form.wanted, s
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // What Python's float() reads.
 const (
 	unsigned = `(?i:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?(?:e[+-]?\d+(?:_\d+)*)?|\.\d+(?:_\d+)*(?:e[+-]?\d+(?:_\d+)*)?|inf|infinity|nan)`
 	float    = `\s*[+-]?` + unsigned + `\s*`
+
+	latencies = `(?:ttft|tpot|itl|e2el|client_queue_time|e2el_including_client_queue)`
 )
 
-// negative is what argparse takes for a negative number.
-var negative = regexp.MustCompile(`^-\d+$|^-\d*\.\d+$`)
-
-// A value is what options of a kind take; nil takes is JSON. The client looks at some
-// of them only when it has measured.
+// A value is what an option needs beyond what the parser looks at: the client looks at these later,
+// at some of them only when it has measured.
 type value struct {
 	wanted string
 	takes  *regexp.Regexp
 }
 
-var values = map[string]value{
-	"int":     {"a whole number", regexp.MustCompile(`^\s*[+-]?\d+(?:_\d+)*\s*$`)},
-	"natural": {"a whole number, 0 or more", regexp.MustCompile(`^\s*\+?\d+(?:_\d+)*\s*$`)},
-	"float":   {"a number", regexp.MustCompile(`^` + float + `$`)},
-	"json":    {"JSON", nil},
-	"ratio":   {"a number, or a JSON object with input and output", regexp.MustCompile(`^` + float + `$|^\{.*\}$`)},
-	"numbers": {"comma-separated numbers", regexp.MustCompile(`^` + float + `(?:,` + float + `)*$`)},
-	"pair":    {"two comma-separated numbers", regexp.MustCompile(`^` + float + `,` + float + `$`)},
-	"latencies": {"a comma-separated list of ttft, tpot, itl, e2el",
-		regexp.MustCompile(`^(?:ttft|tpot|itl|e2el)(?:,(?:ttft|tpot|itl|e2el))*$`)},
-	"assignment": {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
-	"objective":  {"ttft:MS, tpot:MS or e2el:MS", regexp.MustCompile(`^(?:ttft|tpot|e2el):` + unsigned + `$`)},
-	"buckets": {"{(HEIGHT, WIDTH, FRAMES): SHARE, …}",
+var later = map[string]value{
+	"seed":               {"a whole number, 0 or more", regexp.MustCompile(`^\s*\+?\d+(?:_\d+)*\s*$`)},
+	"random_range_ratio": {"a number, or a JSON object with input and output", regexp.MustCompile(`^` + float + `$|^\{.*\}$`)},
+	"metric_percentiles": {"comma-separated numbers", regexp.MustCompile(`^` + float + `(?:,` + float + `)*$`)},
+	"percentile_metrics": {"a comma-separated list of ttft, tpot, itl, e2el",
+		regexp.MustCompile(`^` + latencies + `(?:,` + latencies + `)*$`)},
+	"header":                  {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
+	"metadata":                {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
+	"goodput":                 {"ttft:MS, tpot:MS or e2el:MS", regexp.MustCompile(`^(?:ttft|tpot|e2el):` + unsigned + `$`)},
+	"timeline_itl_thresholds": {"two comma-separated numbers", regexp.MustCompile(`^` + float + `,` + float + `$`)},
+	"random_mm_bucket_config": {"{(HEIGHT, WIDTH, FRAMES): SHARE, …}",
 		regexp.MustCompile(`^\{(?:\s*["']?\(\d+, *\d+, *\d+\)["']?\s*:` + float + `,?)*\s*\}$`)},
-}
-
-func (a argument) takes(s string) bool {
-	if strings.HasPrefix(s, "-") && s != "-" && !negative.MatchString(s) && !strings.Contains(s, " ") {
-		return false // argparse reads it as an option
-	}
-	form, ok := values[a.Kind]
-	switch {
-	case !ok:
-		return len(a.Choices) == 0 || slices.Contains(a.Choices, s)
-	case a.Kind == "ratio" && strings.HasPrefix(s, "{"), form.takes == nil:
-		return json.Valid([]byte(s))
-	}
-	return form.takes.MatchString(s)
-}
-
-// wanted describes a value.
-func (a argument) wanted() string {
-	if len(a.Choices) > 0 {
-		return "one of " + strings.Join(a.Choices, ", ")
-	}
-	return cmp.Or(values[a.Kind].wanted, "a text")
 }

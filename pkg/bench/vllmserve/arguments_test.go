@@ -15,67 +15,91 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 func checkArguments(t *testing.T, text string) error {
 	t.Helper()
 	table, err := source.Parse("t.toml", []byte(text))
 	require.NoError(t, err, text)
-	return CheckArguments(table)
+	return CheckArguments(table, "0.32.0")
+}
+
+// options032 are the options of vLLM 0.32.0, by their keys in TOML.
+func options032() map[string]arguments.Form {
+	m := map[string]arguments.Form{}
+	for _, o := range arguments.BenchServe.Options() {
+		if f, ok := o.FormAt("0.32.0"); ok {
+			m[strings.ReplaceAll(o.Name[2:], "-", "_")] = f
+		}
+	}
+	return m
 }
 
 // valuesOf are values that an option takes, and three or more that it refuses, in TOML.
-func valuesOf(a argument) (right, wrong []string) {
-	if len(a.Choices) > 0 {
-		for _, c := range a.Choices {
+func valuesOf(name string, f arguments.Form) (right, wrong []string) {
+	if len(f.Choices) > 0 {
+		for _, c := range f.Choices {
 			right = append(right, strconv.Quote(c))
 		}
 		return right, []string{`"no-such"`, "5", "true"}
 	}
-	switch a.Kind {
+	if f.Values == "0" && f.Names != nil {
+		return []string{"true", "false", `""`}, []string{"1", `"true"`, "[true]"}
+	}
+	if f.Values == "0" {
+		return []string{"true", `""`}, []string{"false", "1", `"yes"`}
+	}
+	if _, ok := later[name]; ok {
+		return laterValues(name)
+	}
+	switch f.Type {
 	case "int":
 		return []string{"5", `"5"`, "1"}, []string{`"five"`, "2.5", "true", `""`, "[1, 2]"}
-	case "natural":
-		return []string{"5", `"5"`, "0"}, []string{`"five"`, "2.5", "-1", "true"}
 	case "float":
 		return []string{"0.5", "2", `"inf"`, "inf", `"1e3"`}, []string{`"fast"`, "true", `""`, `"1,5"`}
 	case "json":
 		return []string{`"{\"a\": 1}"`, "{ a = 1 }"}, []string{`"{a: 1}"`, "true", `"x y"`, `["{}", "{}"]`}
-	case "ratio":
-		return []string{"0.5", "0", `"{\"input\": 0.1}"`, "{ input = 0.1, output = 0.2 }"},
-			[]string{`"half"`, "true", `"{input: 1}"`, "[0.1, 0.2]"}
-	case "numbers":
-		return []string{"99", `"50, 99.9"`, `"1"`}, []string{`"p99"`, "true", `"50,"`, "[50, 99]"}
-	case "pair":
-		return []string{`"25,50"`, `"25, 50.5"`}, []string{"25", `"a,b"`, `"1,2,3"`, "true"}
-	case "latencies":
-		return []string{`"ttft"`, `"ttft,tpot,itl,e2el"`}, []string{`"tftt"`, `"ttft, "`, "true", "99"}
-	case "assignment":
-		return []string{`["a=1", "b=2"]`, `"a=1"`, `"a="`}, []string{`"a"`, `["a=1", "b"]`, `["--x"]`, `"a:1"`}
-	case "objective":
-		return []string{`["ttft:100", "tpot:50.5"]`, `"e2el:1e3"`},
-			[]string{`"ttft"`, `["ttft:100", "itl:5"]`, `"ttft:-1"`, `"ttft=100"`}
-	case "buckets":
-		return []string{`"{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}"`, `{ "(256, 256, 1)" = 1.0 }`},
-			[]string{`"x"`, "5", `"{256: 1}"`, `"{(256, 256): 1}"`}
-	case "flag":
-		return []string{"true", `""`}, []string{"false", "1", `"yes"`}
-	case "switch":
-		return []string{"true", "false", `""`}, []string{"1", `"true"`, "[true]"}
 	}
-	if a.Several {
-		return []string{`["a=1", "b=2"]`, `"a=1"`}, []string{"true", `["--x"]`, `["a", "-b"]`}
+	if f.Values == "+" {
+		return []string{`["a=1", "b=2"]`, `"a=1"`}, []string{"true", `["--x"]`, `["a", "--seed"]`}
 	}
 	return []string{`"x"`, "5", `"'a b'"`}, []string{"true", `""`, `["a", "b"]`, `"--x"`}
 }
 
+// laterValues are those of an option that the client looks at after its parser.
+func laterValues(name string) (right, wrong []string) {
+	switch name {
+	case "seed":
+		return []string{"5", `"5"`, "0"}, []string{`"five"`, "2.5", "-1", "true"}
+	case "random_range_ratio":
+		return []string{"0.5", "0", `"{\"input\": 0.1}"`, "{ input = 0.1, output = 0.2 }"},
+			[]string{`"half"`, "true", `"{input: 1}"`, "[0.1, 0.2]"}
+	case "metric_percentiles":
+		return []string{"99", `"50, 99.9"`, `"1"`}, []string{`"p99"`, "true", `"50,"`, "[50, 99]"}
+	case "timeline_itl_thresholds":
+		return []string{`"25,50"`, `"25, 50.5"`}, []string{"25", `"a,b"`, `"1,2,3"`, "true"}
+	case "percentile_metrics":
+		return []string{`"ttft"`, `"ttft,tpot,itl,e2el"`}, []string{`"tftt"`, `"ttft, "`, "true", "99"}
+	case "header", "metadata":
+		return []string{`["a=1", "b=2"]`, `"a=1"`, `"a="`}, []string{`"a"`, `["a=1", "b"]`, `["--x"]`, `"a:1"`}
+	case "goodput":
+		return []string{`["ttft:100", "tpot:50.5"]`, `"e2el:1e3"`},
+			[]string{`"ttft"`, `["ttft:100", "itl:5"]`, `"ttft:-1"`, `"ttft=100"`}
+	case "random_mm_bucket_config":
+		return []string{`"{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}"`, `{ "(256, 256, 1)" = 1.0 }`},
+			[]string{`"x"`, "5", `"{256: 1}"`, `"{(256, 256): 1}"`}
+	}
+	panic(name)
+}
+
 // Every option: right values pass, three wrong ones are refused.
 func TestArgumentsOfEveryKind(t *testing.T) {
-	for name, a := range arguments() {
+	for name, a := range options032() {
 		if slices.Contains(planned, name) {
 			continue
 		}
-		right, wrong := valuesOf(a)
+		right, wrong := valuesOf(name, a)
 		require.GreaterOrEqual(t, len(wrong), 3, name)
 		for _, v := range right {
 			require.NoError(t, checkArguments(t, name+" = "+v+beside(name, v)))
@@ -182,11 +206,11 @@ func TestVLLMArguments(t *testing.T) {
 		require.NoError(t, json.NewEncoder(&in).Encode(words))
 		tries = append(tries, tried{text, right})
 	}
-	for _, name := range slices.Sorted(maps.Keys(arguments())) {
+	for _, name := range slices.Sorted(maps.Keys(options032())) {
 		if slices.Contains(planned, name) {
 			continue
 		}
-		right, wrong := valuesOf(arguments()[name])
+		right, wrong := valuesOf(name, options032()[name])
 		for i, v := range append(right, wrong...) {
 			try(name+" = "+v+beside(name, v), i < len(right))
 		}
@@ -207,7 +231,7 @@ func TestVLLMArguments(t *testing.T) {
 	var options []string
 	require.NoError(t, json.Unmarshal([]byte(lines[0]), &options))
 	for _, o := range options {
-		if _, ok := find(o); !ok && o != "help" && o != "config" {
+		if !known(o) && o != "help" && o != "config" {
 			t.Errorf("the client has --%s", o)
 		}
 	}
@@ -220,7 +244,7 @@ func TestVLLMArguments(t *testing.T) {
 			t.Errorf("%s: the client says %s", x.text, lines[1+i])
 		}
 	}
-	t.Logf("%d values of %d options", len(tries), len(arguments()))
+	t.Logf("%d values of %d options", len(tries), len(options032()))
 }
 
 // together are options that pass or not only beside each other, in TOML.
@@ -256,18 +280,61 @@ func TestArgumentsTogether(t *testing.T) {
 
 func TestUnknownArguments(t *testing.T) {
 	for text, want := range map[string]string{
-		"num_prompt = 3":            "did you mean \"num_prompts\"?",
-		"dataset = 'random'":        "has no such option",
-		"no_seed = true":            "has no such option",
-		"dataset_name = 'sharegtp'": "needs one of sharegpt, burstgpt, random",
-		"'seed.x' = 1":              "has no such option",
-		"no_self_timed = 3":         "takes no value",
+		"num_prompt = 3": "bench_cmd_args.num_prompt is an option of `vllm bench serve` in no release that profllm knows (0.8.0 to 0.33.0)\n\t" +
+			"hint: did you mean \"num_prompts\"? if your release has it, add it to cmd_args.unchecked_options",
+		"dataset = 'random'":               "in no release",
+		"no_seed = true":                   "unrecognized arguments: --no-seed\n\thint: --seed has no negation: remove it",
+		"dataset_name = 'sharegtp'":        "vLLM 0.32.0 says: argument --dataset-name: invalid choice: 'sharegtp' (choose from 'sharegpt', 'burstgpt', 'random',",
+		"'seed.x' = 1":                     "argument --seed: invalid int value: '{\"x\": 1}'",
+		"'ignore_eos.x' = 1":               "unrecognized arguments: {\"x\": 1}",
+		"'backend.x' = 'y'":                "argument --backend: invalid choice: '{\"x\": \"y\"}'",
+		"no_self_timed = 3":                "unrecognized arguments: 3",
+		"seed = 'x'":                       "argument --seed: invalid int value: 'x'",
+		"lora_modules = ['a', '--seed=3']": "argument --lora-modules: --seed=3 would be another option",
+		"sonnet_input_len = 3":             "unrecognized arguments: --sonnet-input-len 3\n\thint: vLLM 0.32.0 removed it",
 	} {
 		require.ErrorContains(t, checkArguments(t, text), want, text)
 	}
 	for _, text := range []string{"'extra_body.seed' = 1", "'extra-body.a.b' = 'x'"} {
 		require.NoError(t, checkArguments(t, text), text)
 	}
+}
+
+// Each release has its own options.
+//
+// covers: CFG-1, CFG-2, LBEN-2
+func TestArgumentsByRelease(t *testing.T) {
+	for _, c := range []struct{ release, text, want string }{
+		{"0.11.0", "bfcl_categories = 'x'", "vLLM 0.11.0 says: unrecognized arguments: --bfcl-categories x\n\thint: vLLM has it since 0.24.0"},
+		{"0.24", "bfcl_categories = 'x'", ""},
+		{"", "bfcl_categories = 'x'", ""},
+		{"0.11.1", "endpoint_type = 'openai'", "unrecognized arguments: --endpoint-type openai\n\thint: vLLM 0.11.1 removed it: use --backend"},
+		{"0.10.2", "endpoint_type = 'openai'", ""},
+		{"0.9.0", "endpoint_type = 'openai'", "invalid choice: 'openai' (choose from 'openai-comp')"},
+		{"0.19.0", "random_range_ratio = { input = 0.1 }", "argument --random-range-ratio: invalid float value"},
+		{"0.20.0", "random_range_ratio = { input = 0.1 }", ""},
+		{"0.19.0", "timeline_itl_thresholds = [25, 50]", ""},
+		{"0.19.0", "timeline_itl_thresholds = [25]", "argument --timeline-itl-thresholds: expected 2 arguments"},
+		{"0.20.0", "timeline_itl_thresholds = [25, 50]", "unrecognized arguments: 50"},
+		{"0.31.0", "dataset_name = 'sonnet'\ndataset_path = 'x'", ""},
+		{"0.32.0", "dataset_name = 'sonnet'\ndataset_path = 'x'", "invalid choice: 'sonnet'"},
+		{"0.33.0", "warp_drive = 3", "in no release"},
+		{"0.99", "warp_drive = 3", ""},
+		{"0.99", "num_prompt = 3", "did you mean \"num_prompts\"?"},
+		{"0.99", "dataset_name = 'warp'", "vLLM 0.33.0 says: argument --dataset-name: invalid choice: 'warp'"},
+		{"0.6.0", "dataset_name = 'warp'", "needs dataset_path"},
+	} {
+		table, err := source.Parse("t.toml", []byte(c.text))
+		require.NoError(t, err)
+		if err := CheckArguments(table, c.release); c.want == "" {
+			require.NoError(t, err, "%v", c)
+		} else {
+			require.ErrorContains(t, err, c.want, "%v", c)
+		}
+	}
+	table, err := source.Parse("t.toml", []byte("warp_drive = 3"))
+	require.NoError(t, err)
+	require.NoError(t, CheckArguments(table, "0.32.0", "warp_drive"))
 }
 
 func FuzzArgument(f *testing.F) {
@@ -277,7 +344,7 @@ func FuzzArgument(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, s string) {
 		if table, err := source.Parse("t.toml", []byte(s)); err == nil {
-			_ = CheckArguments(table)
+			_ = CheckArguments(table, "0.32.0")
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 // Config is [bench_cmd_args]: the load of one benchmark. Every other key is
@@ -26,9 +27,10 @@ type Config struct {
 // Load is a decoded benchmark: a plan.Client, and what its result is judged
 // against.
 type Load struct {
-	own   bool // profllm's client instead of vLLM's
-	flags []flag
-	extra *source.Table
+	Release string // of vLLM, as the test declares it; "" if it does not
+	own     bool   // profllm's client instead of vLLM's
+	flags   []flag
+	extra   *source.Table
 }
 
 type flag struct {
@@ -212,8 +214,8 @@ func (l *Load) value(key string) int {
 }
 
 // Command implements plan.Client: CloudAI's order of options, then the user's,
-// then ours where the user set none: percentiles that a result needs, and a
-// fixed temperature, because its default changed between releases.
+// then ours where the user set none and the release has them: percentiles that a
+// result needs, and a fixed temperature, because its default changed between releases.
 func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	argv := plan.Texts("vllm")
 	if l.own {
@@ -231,7 +233,8 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	for _, o := range [][2]string{
 		{"percentile_metrics", "ttft,tpot,itl,e2el"}, {"metric_percentiles", "50,90,95,99"}, {"temperature", "0"},
 	} {
-		if l.get(o[0]) == nil {
+		lacks := !l.own && arguments.BenchServe.Lacks(l.Release, "--"+dashed(o[0]))
+		if l.get(o[0]) == nil && !lacks {
 			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
 		}
 	}

@@ -47,6 +47,10 @@ func TestCommand(t *testing.T) {
 		"--result-dir", "/run/raw", "--result-filename", "vllm-bench.json", "--save-result",
 		"--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,90,95,99", "--temperature", "0"}, argv(t, l))
 
+	l.Release = "0.9.0"
+	require.NotContains(t, argv(t, l), "--temperature", "0.9.1 was the first to have it")
+	l.Release = ""
+
 	own, err := vllmserve.New("profllm", source.Pos{}, nil)
 	require.NoError(t, err)
 	step, err = own.Command(target)

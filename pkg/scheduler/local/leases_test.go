@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // leasesIn keeps the leases of a test apart.
@@ -107,4 +108,11 @@ func TestLeasesHeldUp(t *testing.T) {
 	_, err = exclude(ctx)
 	require.ErrorContains(t, err, "another process holds them")
 	require.NotErrorIs(t, err, syscall.EADDRINUSE)
+}
+
+// writeLeases writes the file of another user; false if this user cannot give files away.
+func writeLeases(t *testing.T, uid int, of leases) bool {
+	t.Helper()
+	require.NoError(t, run.WriteJSON(leasesFile(uid), of))
+	return os.Chown(leasesFile(uid), uid, -1) == nil
 }

@@ -24,7 +24,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	switch s := cmp.Or(p.Env("PROFLLM_SIM_FLAGS"), Release); s {
 	case "any":
 	default:
-		release, err := arguments.One(s)
+		release, err := arguments.Serve.One(s)
 		if err != nil {
 			return p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or a release of vLLM", err))
 		}

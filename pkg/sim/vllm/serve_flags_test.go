@@ -24,7 +24,7 @@ func TestServeRefuses(t *testing.T) {
 }
 
 func TestServeReadsWhatTheParserReturns(t *testing.T) {
-	release, err := arguments.One(Release)
+	release, err := arguments.Serve.One(Release)
 	require.NoError(t, err)
 	args, err := release.Parse(strings.Fields("m -tp 4 --max-num-se 8 --served-model-name a b --no-enable-prefix-caching"))
 	require.NoError(t, err)

@@ -3,7 +3,6 @@ package vllm
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/serving"
@@ -24,14 +23,14 @@ func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 		for _, word := range serving.Option(key, v, serving.Negatable) {
 			words = append(words, word.String())
 		}
-		args, refusal := arguments.Check(w.release(), words[0], words[1:]...)
+		args, refusal := arguments.Serve.Check(w.release(), words[0], words[1:]...)
 		if refusal == nil {
 			taken = append(taken, args...)
 			continue
 		}
 		if refusal.Unknown {
 			c.Add(source.Errorf(r.Options.KeyPos(key), "%s is an option of no release of vLLM that profllm knows (%s to %s)",
-				r.Path(key), arguments.Oldest().Version, arguments.Newest().Version).
+				r.Path(key), arguments.Serve.Oldest().Version, arguments.Serve.Newest().Version).
 				Hintf("remove it; if your release has it, add it to cmd_args.unchecked_options"))
 			continue
 		}
@@ -69,21 +68,5 @@ func setHere(r *serving.Role, options []string) string {
 	return r.Options.Keys()[0] // by an abbreviation
 }
 
-// release is what the test says of vLLM's version: by engine_version, or by the tag of an official
-// image; "" if it does not. A nightly build is newer than every release.
-func (w *Workload) release() string {
-	if w.EngineVersion != "" {
-		return w.EngineVersion
-	}
-	tag := officialImage.FindStringSubmatch(w.DockerImageURL)
-	switch {
-	case tag == nil:
-		return ""
-	case tag[2] != "":
-		return arguments.Nightly
-	}
-	return tag[1]
-}
-
-// officialImage is an image of the vLLM project, whose tag is a version.
-var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+](?:v?(\d+\.\d+\.\d+)|(nightly))`)
+// release is what the test says of vLLM's version, "" if it does not.
+func (w *Workload) release() string { return arguments.Declared(w.EngineVersion, w.DockerImageURL) }

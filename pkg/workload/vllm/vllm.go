@@ -44,7 +44,7 @@ const (
 
 var engine = &serving.Engine{
 	Server: "vllm serve", HostIP: "VLLM_HOST_IP", Keys: source.Fields(role{}),
-	Known:   arguments.Names,
+	Known:   arguments.Serve.Names,
 	Planned: map[string]string{"host": "set cmd_args.host", "port": "set cmd_args.port"},
 	// SGLang's (python/sglang/srt/server_args.py).
 	Foreign: map[string]string{
@@ -109,7 +109,7 @@ func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
-	s.Release = arguments.Nearest(w.release())
+	s.Release = arguments.Serve.Nearest(w.release())
 	s.Torch = torch(s.Release)
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
 	s.Cache = plan.Cache{Path: "/reset_prefix_cache",

@@ -1,11 +1,12 @@
-// Package arguments is the catalogue of the options of `vllm serve`: of each option, from which
-// release to which it exists, its kind, choices, limits and default. It reads command lines as
-// vLLM's own parser does, and says in vLLM's words what that would refuse.
+// Package arguments is the catalogue of the options of `vllm serve` and `vllm bench serve`: of each
+// option, from which release to which it exists, its kind, choices, limits and default. It reads
+// command lines as vLLM's own parser does, and says in vLLM's words what that would refuse.
 //
-//	_, refusal := arguments.Check("0.32.0", "--dtype", "bfloat17")
+//	_, refusal := arguments.Serve.Check("0.32.0", "--dtype", "bfloat17")
 //
-// catalogue.json is written by .ci/vllm/options out of the source releases of vLLM: names, kinds,
-// choices, limits and defaults. The parser of a real vLLM 0.32.0 agrees with it (TestVLLMOptions).
+// serve.json and bench-serve.json are written by .ci/vllm/options out of the source releases of
+// vLLM: names, kinds, choices, limits and defaults. The parsers of a real vLLM 0.32.0 agree with
+// them (TestVLLMOptions).
 package arguments
 
 import (
@@ -19,10 +20,47 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-//go:embed catalogue.json
-var catalogue []byte
+//go:embed serve.json
+var serve []byte
 
-// An Option is one of `vllm serve` in all its releases.
+//go:embed bench-serve.json
+var benchServe []byte
+
+// A Program is a command of vLLM, with its options in all releases that have it.
+type Program struct {
+	Name     string // as it is called: "vllm serve"
+	model    bool   // its first argument is the model
+	stored   func() data
+	releases func() []*Release // the oldest first
+	names    func() []string
+}
+
+// The programs.
+var (
+	Serve      = program("vllm serve", true, serve)
+	BenchServe = program("vllm bench serve", false, benchServe)
+)
+
+func program(name string, model bool, catalogue []byte) *Program {
+	p := &Program{Name: name, model: model}
+	p.stored = sync.OnceValue(func() data {
+		var d data
+		if err := json.Unmarshal(catalogue, &d); err != nil {
+			panic("arguments: " + err.Error()) // the file is part of the program
+		}
+		return d
+	})
+	p.releases = sync.OnceValue(func() (list []*Release) {
+		for _, version := range p.stored().Releases {
+			list = append(list, &Release{Version: version, program: p})
+		}
+		return list
+	})
+	p.names = sync.OnceValue(func() []string { return longNames(p.Options()) })
+	return p
+}
+
+// An Option is one of a program in all its releases.
 type Option struct {
 	Name      string `json:"name"`                // the long name, with its dashes
 	Group     string `json:"group,omitempty"`     // vLLM's group of options
@@ -37,7 +75,8 @@ type Form struct {
 	Until string `json:"until,omitempty"` // the first that has it no longer, "" if the newest does
 	// Every spelling, with --no-x where that exists; nil: only the option's name.
 	Names []string `json:"names,omitempty"`
-	// How many values it takes: "0", "?" for at most one, "+" for one or more; "" is one.
+	// How many values it takes: "0", "2", "?" for at most one, "+" for one or more, "*" for any
+	// number; "" is one.
 	Values string `json:"values,omitempty"`
 	// int, float, bool, json, json-or-string, human_readable_int, human_readable_int_or_auto; "" is
 	// any text.
@@ -58,22 +97,14 @@ type data struct {
 	Options  []Option `json:"options"`
 }
 
-var stored = sync.OnceValue(func() data {
-	var d data
-	if err := json.Unmarshal(catalogue, &d); err != nil {
-		panic("arguments: " + err.Error()) // the file is part of the program
-	}
-	return d
-})
-
 // Options are those of every release, in the order of vLLM's parser. They must not be changed.
-func Options() []Option { return stored().Options }
+func (p *Program) Options() []Option { return p.stored().Options }
 
 // Find returns the option of a name: its long name with or without dashes, underscores as good as
 // dashes, or another spelling that some release knows.
-func Find(name string) (Option, bool) {
+func (p *Program) Find(name string) (Option, bool) {
 	plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
-	for _, o := range Options() {
+	for _, o := range p.Options() {
 		if o.Name == "--"+plain || o.spelled("--"+plain) || o.spelled("-"+plain) {
 			return o, true
 		}
@@ -82,13 +113,13 @@ func Find(name string) (Option, bool) {
 }
 
 // Lookup is Find with an error that names a near option.
-func Lookup(name string) (Option, error) {
-	o, ok := Find(name)
+func (p *Program) Lookup(name string) (Option, error) {
+	o, ok := p.Find(name)
 	if ok {
 		return o, nil
 	}
-	err := fmt.Errorf("no release of vLLM from %s to %s has the option %s", Oldest().Version, Newest().Version, name)
-	if near := source.Nearest(strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), Names()); near != "" {
+	err := fmt.Errorf("no release of vLLM from %s to %s has the option %s", p.Oldest().Version, p.Newest().Version, name)
+	if near := source.Nearest(strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"), p.Names()); near != "" {
 		err = fmt.Errorf("%w; did you mean %s?", err, near)
 	}
 	return Option{}, err
@@ -111,9 +142,10 @@ func (o Option) Removal() string {
 
 // Names are the long names of the options of all releases without their dashes, underscores for
 // dashes within, also of --no-x.
-var Names = sync.OnceValue(func() []string {
-	var list []string
-	for _, o := range Options() {
+func (p *Program) Names() []string { return p.names() }
+
+func longNames(options []Option) (list []string) {
+	for _, o := range options {
 		for _, f := range o.Forms {
 			for _, name := range f.spellings(o.Name) {
 				if long, ok := strings.CutPrefix(name, "--"); ok {
@@ -124,7 +156,7 @@ var Names = sync.OnceValue(func() []string {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
-})
+}
 
 // spellings are the names of the form, the first of which is long.
 func (f Form) spellings(name string) []string {

@@ -16,8 +16,8 @@ type Change struct {
 }
 
 // Changes lists the differences from one release to another, in the order of the parser.
-func Changes(from, to *Release) (list []Change) {
-	for _, o := range Options() {
+func (p *Program) Changes(from, to *Release) (list []Change) {
+	for _, o := range p.Options() {
 		before, had := o.FormAt(from.Version)
 		after, has := o.FormAt(to.Version)
 		switch {
@@ -39,10 +39,10 @@ func Changes(from, to *Release) (list []Change) {
 }
 
 // One is the release of a version, or the newest that begins with it: "0.11" is 0.11.2.
-func One(version string) (*Release, error) {
-	list, newer := At(version)
+func (p *Program) One(version string) (*Release, error) {
+	list, newer := p.At(version)
 	if len(list) == 0 || newer {
-		return nil, fmt.Errorf("the catalogue has no vLLM %s: it has %s to %s", version, Oldest().Version, Newest().Version)
+		return nil, fmt.Errorf("the catalogue has no vLLM %s: it has %s to %s", version, p.Oldest().Version, p.Newest().Version)
 	}
 	newest := list[len(list)-1]
 	if !newest.is(version) {

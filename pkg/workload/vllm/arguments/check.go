@@ -16,15 +16,15 @@ type Refusal struct {
 	Hint    string // what to do instead, "" if that is not known
 }
 
-// Check says why `vllm serve` of a version would refuse one option, written as words of its
+// Check says why the program of a version would refuse one option, written as words of its
 // command line: nil if a release that the version can mean takes it (see At), with the words as
 // Parse returns them. Without a version, the newest release that has the option decides. Unknown
 // options of releases newer than the catalogue are taken.
-func Check(version, name string, values ...string) ([]string, *Refusal) {
+func (p *Program) Check(version, name string, values ...string) ([]string, *Refusal) {
 	words := append([]string{name}, values...)
-	list, newer := At(version)
+	list, newer := p.At(version)
 	if version == "" {
-		list = []*Release{newestWith(words[0])}
+		list = []*Release{p.newestWith(words[0])}
 	}
 	var refusal *Refusal
 	for _, r := range slices.Backward(list) {
@@ -39,40 +39,56 @@ func Check(version, name string, values ...string) ([]string, *Refusal) {
 	if refusal == nil {
 		return words, nil
 	}
-	refusal.Hint = hint(refusal, list, words)
-	_, known := Find(nameOf(words[0]))
-	_, negated := Find(strings.Replace(nameOf(words[0]), "--no-", "--", 1))
+	refusal.Hint = p.hint(refusal, list, words)
+	_, known := p.Find(nameOf(words[0]))
+	_, negated := p.Find(strings.Replace(nameOf(words[0]), "--no-", "--", 1))
 	refusal.Unknown = refusal.Unknown && !known && !negated
 	if refusal.Unknown && newer {
 		return words, nil
 	}
-	if taker := newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
+	if taker := p.newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
 		refusal.Hint = fmt.Sprintf("vLLM %s takes it: set cmd_args.engine_version if your release does", taker.Version)
 	}
 	return nil, refusal
 }
 
-// option parses the words of one option.
+// Lacks reports whether no release that a version can mean has an option.
+func (p *Program) Lacks(version, name string) bool {
+	list, _ := p.At(version)
+	return len(list) > 0 && !slices.ContainsFunc(list, func(r *Release) bool { _, ok := r.names[name]; return ok })
+}
+
+// option parses the words of one option. None of its values may be another option.
 func (r *Release) option(words []string) ([]string, error) {
-	args, err := r.Parse(append([]string{"model"}, words...))
+	line := words
+	if r.program.model {
+		line = append([]string{"model"}, words...)
+	}
+	args, err := r.Parse(line)
 	if err != nil {
 		return nil, err
 	}
-	return args[1:], nil
+	args = args[len(line)-len(words):]
+	for _, arg := range args[min(1, len(args)):] {
+		if strings.HasPrefix(arg, "--") {
+			return nil, refused("argument %s: %s would be another option", words[0], arg)
+		}
+	}
+	return args, nil
 }
 
 // newestWith is the newest release that knows an option's name, or the newest of all.
-func newestWith(word string) *Release {
-	for _, r := range slices.Backward(releases()) {
+func (p *Program) newestWith(word string) *Release {
+	for _, r := range slices.Backward(p.releases()) {
 		if r.load().has(word) {
 			return r
 		}
 	}
-	return Newest()
+	return p.Newest()
 }
 
-func newestThatTakes(words []string) *Release {
-	for _, r := range slices.Backward(releases()) {
+func (p *Program) newestThatTakes(words []string) *Release {
+	for _, r := range slices.Backward(p.releases()) {
 		if _, err := r.load().option(words); err == nil {
 			return r
 		}
@@ -106,11 +122,11 @@ func (r *Release) has(word string) bool {
 
 // hint finds what was meant: the successor of an option that the releases lack, when they got it,
 // or the choice that is nearly the one given.
-func hint(f *Refusal, list []*Release, words []string) string {
+func (p *Program) hint(f *Refusal, list []*Release, words []string) string {
 	name := nameOf(words[0])
-	o, known := Find(name)
+	o, known := p.Find(name)
 	if positive, no := strings.CutPrefix(name, "--no-"); !known && no {
-		if o, known := Find(positive); known {
+		if o, known := p.Find(positive); known {
 			return fmt.Sprintf("%s has no negation: remove it", o.Name)
 		}
 	}
@@ -128,12 +144,15 @@ func hint(f *Refusal, list []*Release, words []string) string {
 	return nearChoice(list[len(list)-1], words)
 }
 
-// Check says why the release's `vllm serve` would not start with a command line, as far as that
+// Check says why the release's program would not start with a command line, as far as that
 // does not depend on the model and the GPUs, and what of it is probably not meant.
 func (r *Release) Check(args []string) (warnings []string, err error) {
 	parsed, err := r.Parse(args)
 	if err != nil {
 		return nil, fmt.Errorf("vLLM %s says: %w", r.Version, err)
+	}
+	if r.program != Serve {
+		return nil, nil
 	}
 	if warnings, err = startable(parsed); err != nil {
 		err = fmt.Errorf("vLLM does not start with these options: %w", err)

@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 	} {
 		words := strings.Fields(line)
 		version := strings.TrimPrefix(words[0], "-")
-		_, r := Check(version, words[1], words[2:]...)
+		_, r := Serve.Check(version, words[1], words[2:]...)
 		if want == "" {
 			require.Nil(t, r, line)
 			continue
@@ -53,7 +53,7 @@ func TestAt(t *testing.T) {
 		"0.15.0": "0.14.1 0.16.0", "0.6.6.post1": "0.6.0 0.7.0", "0.99": "0.33.0 newer", "1.0": "0.33.0 newer",
 		"0.5.4": "", "": "", "latest": "", Nightly: "0.33.0 newer",
 	} {
-		list, newer := At(version)
+		list, newer := Serve.At(version)
 		var got []string
 		for _, r := range list {
 			got = append(got, r.Version)
@@ -62,41 +62,41 @@ func TestAt(t *testing.T) {
 			got = append(got, "newer")
 		}
 		require.Equal(t, want, strings.Join(got, " "), version)
-		require.Contains(t, append(got, ""), Nearest(version), version)
+		require.Contains(t, append(got, ""), Serve.Nearest(version), version)
 	}
 }
 
 func TestFind(t *testing.T) {
 	for _, name := range []string{"--tensor-parallel-size", "tensor_parallel_size", "-tp", "tp", "tensor-parallel-size"} {
-		o, ok := Find(name)
+		o, ok := Serve.Find(name)
 		require.True(t, ok, name)
 		require.Equal(t, "--tensor-parallel-size", o.Name)
 	}
-	_, ok := Find("--tensor-paralel-size")
+	_, ok := Serve.Find("--tensor-paralel-size")
 	require.False(t, ok)
 }
 
 func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
-		Check("0.32.0", "--dtype", "bfloat16")
+		Serve.Check("0.32.0", "--dtype", "bfloat16")
 	}
 }
 
 // Whatever differs between two forms of an option is told.
 func TestChangesTellEveryDifference(t *testing.T) {
-	for _, o := range Options() {
+	for _, o := range Serve.Options() {
 		for i := 1; i < len(o.Forms); i++ {
 			if o.Forms[i-1].Until == o.Forms[i].Since {
 				require.NotEmpty(t, differences(o.Forms[i-1], o.Forms[i]), "%s %s", o.Name, o.Forms[i].Since)
 			}
 		}
 	}
-	changes := Changes(exactly("0.10.2"), exactly("0.11.0"))
+	changes := Serve.Changes(exactly("0.10.2"), exactly("0.11.0"))
 	require.Contains(t, changes, Change{"--guided-decoding-backend", "removed", []string{"use --structured-outputs-config.backend"}})
 	require.Contains(t, changes, Change{"--video-pruning-rate", "added", nil})
 	require.Contains(t, changes, Change{"--kv-cache-dtype", "changed", []string{"choice bfloat16 added"}})
-	_, err := One("0.15.0")
+	_, err := Serve.One("0.15.0")
 	require.EqualError(t, err, "the catalogue has no vLLM 0.15.0: the releases beside it are 0.14.1 and 0.16.0")
-	_, err = One("0.99")
+	_, err = Serve.One("0.99")
 	require.EqualError(t, err, "the catalogue has no vLLM 0.99: it has 0.6.0 to 0.33.0")
 }

@@ -47,7 +47,7 @@ func TestConflicts(t *testing.T) {
 		require.NotEmpty(t, list, c.wrong)
 		require.Contains(t, list[0].Text, c.text, c.wrong)
 		for _, option := range list[0].Options {
-			require.Contains(t, Names(), strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_"))
+			require.Contains(t, Serve.Names(), strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_"))
 		}
 		seen[list[0].Options[0]+list[0].Options[1]] = true
 		args, err = r.Parse(append([]string{"m"}, strings.Fields(c.right)...))
@@ -72,7 +72,7 @@ func TestVLLMConflicts(t *testing.T) {
 			tries = append(tries, try{Args: append([]string{model}, strings.Fields(line)...), Start: true})
 		}
 	}
-	said, _ := askParser(t, home, tries)
+	said, _ := askParser(t, home, Serve, tries)
 	for i, c := range conflicting {
 		wrong, right := said[2*i], said[2*i+1]
 		t.Logf("%s\n  %s\n%s\n  %s", c.wrong, wrong, c.right, right)

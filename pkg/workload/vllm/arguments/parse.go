@@ -2,6 +2,7 @@ package arguments
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -16,15 +17,26 @@ type usageError struct{ prog, text string }
 func (e *usageError) Error() string { return e.prog + ": error: " + e.text }
 
 func refused(format string, args ...any) error {
-	return &usageError{"vllm serve", fmt.Sprintf(format, args...)}
+	return &usageError{"", fmt.Sprintf(format, args...)}
 }
 
-// Parse refuses what the release's parser of `vllm serve` refuses, in its words: unknown options
+// Parse refuses what the parser of the release's program refuses, in its words: unknown options
 // and ambiguous abbreviations, too many or too few values, values of another kind. Numbers beyond
 // the limits of an option are refused too, as vLLM does a little later. It returns the arguments
 // with the model first, every option by its full name, and --x=v for single values. What a JSON
 // object must hold is not looked at.
 func (r *Release) Parse(args []string) ([]string, error) {
+	list, err := r.parse(args)
+	if e, ok := errors.AsType[*usageError](err); ok && e.prog == "" {
+		e.prog = r.program.Name
+	}
+	return list, err
+}
+
+func (r *Release) parse(args []string) ([]string, error) {
+	if r.program.model {
+		args = modelFirst(args)
+	}
 	args = flexible(args)
 	var model, options, left []string
 	for i := 0; i < len(args); {
@@ -38,7 +50,7 @@ func (r *Release) Parse(args []string) ([]string, error) {
 		case arg == "--":
 			continue
 		case !isOption(arg):
-			if model == nil {
+			if model == nil && r.program.model {
 				model = []string{arg}
 			} else {
 				left = append(left, arg)
@@ -72,22 +84,25 @@ func (r *Release) Parse(args []string) ([]string, error) {
 	return append(model, options...), nil
 }
 
-// flexible does what vLLM's own parser does before argparse: --model becomes the first
-// argument, underscores in names become dashes, and -O3 is a level of optimization.
-func flexible(args []string) []string {
+// modelFirst makes --model the first argument, as vLLM's own parser does before argparse.
+func modelFirst(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
 		model, given := strings.CutPrefix(arg, "--model=")
 		if given && model != "" {
-			args = append([]string{model}, slices.Delete(args, i, i+1)...)
-			break
+			return append([]string{model}, slices.Delete(args, i, i+1)...)
 		}
 		if arg == "--model" && i+1 < len(args) {
 			model = args[i+1]
-			args = append([]string{model}, slices.Delete(args, i, i+2)...)
-			break
+			return append([]string{model}, slices.Delete(args, i, i+2)...)
 		}
 	}
+	return args
+}
+
+// flexible does what vLLM's own parser does before argparse: underscores in names become dashes,
+// and -O3 is a level of optimization.
+func flexible(args []string) []string {
 	var list []string
 	for i, arg := range args {
 		name, value, given := strings.Cut(arg, "=")
@@ -156,7 +171,7 @@ func (r *Release) look(arg string) (o *option, name string, value *string, err e
 		name = o.names[0]
 	}
 	if dotted { // one value, which is part of a JSON object
-		return &option{names: []string{name + "." + key}}, name + "." + key, value, nil
+		return &option{names: []string{name + "." + key}, whole: o}, name + "." + key, value, nil
 	}
 	return o, name, value, nil
 }
@@ -176,12 +191,18 @@ func (r *Release) beginningWith(name string) (full []string) {
 // most is how many values the option takes.
 func (o *option) most() int {
 	switch o.Values {
-	case "0":
-		return 0
-	case "+":
+	case "", "?":
+		return 1
+	case "+", "*":
 		return math.MaxInt
 	}
-	return 1
+	return o.exactly()
+}
+
+// exactly is a number of values that the option needs, 0 where that is not fixed.
+func (o *option) exactly() int {
+	n, _ := strconv.Atoi(o.Values)
+	return n
 }
 
 // check refuses values that the option does not take. explicit ones stood behind "=".
@@ -194,6 +215,10 @@ func (o *option) check(values []string, explicit bool) error {
 		return refused("argument %s: expected one argument", name)
 	case o.Values == "+" && len(values) == 0:
 		return refused("argument %s: expected at least one argument", name)
+	case o.exactly() > 0 && len(values) != o.exactly():
+		return refused("argument %s: expected %d arguments", name, o.exactly())
+	case o.whole != nil:
+		return o.whole.checkMember(name, values[0])
 	}
 	for _, v := range values {
 		if o.Optional && (v == "" || v == "None") {
@@ -221,6 +246,24 @@ func (o *option) check(values []string, explicit bool) error {
 		}
 	}
 	return nil
+}
+
+// checkMember refuses a member of a JSON object (--x.member) where the option takes no object.
+func (o *option) checkMember(name, value string) error {
+	object := value
+	if !json.Valid([]byte(value)) {
+		object = strconv.Quote(value)
+	}
+	for _, key := range slices.Backward(strings.Split(name, ".")[1:]) {
+		object = fmt.Sprintf("{%q: %s}", key, object)
+	}
+	if o.Values == "0" {
+		return &usageError{"vllm", "unrecognized arguments: " + object}
+	}
+	if strings.HasPrefix(o.Type, "json") {
+		return nil
+	}
+	return o.check([]string{object}, false)
 }
 
 // Whole numbers as Python reads them, and as vLLM does with a unit of its own.

@@ -9,7 +9,7 @@ import (
 )
 
 func exactly(version string) *Release {
-	r, err := One(version)
+	r, err := Serve.One(version)
 	if err != nil {
 		panic(err)
 	}
@@ -70,23 +70,38 @@ func TestParseTakes(t *testing.T) {
 //
 // covers: CFG-1
 func TestEveryOption(t *testing.T) {
-	for _, r := range releases() {
+	for _, p := range programs {
+		everyOption(t, p)
+	}
+	require.Len(t, exactly("0.32.0").options, 316, "what its own parser has")
+	client, err := BenchServe.One("0.32.0")
+	require.NoError(t, err)
+	require.Len(t, client.options, 101, "what its own parser has")
+}
+
+var programs = []*Program{Serve, BenchServe}
+
+func everyOption(t *testing.T, p *Program) {
+	for _, r := range p.releases() {
 		r.load()
-		require.Greater(t, len(r.options), 100, r.Version)
+		require.Greater(t, len(r.options), 30, r.Version)
 		for _, o := range r.options {
 			value, known := map[string]string{"int": "1", "float": "0.5", "human_readable_int": "1k",
 				"human_readable_int_or_auto": "auto", "json": "{}", "json-or-string": "x", "bool": "true", "": "x"}[o.Type]
 			require.True(t, known, "%v", o)
-			require.Contains(t, []string{"0", "", "?", "+"}, o.Values, "%v", o)
+			require.Contains(t, []string{"0", "", "?", "+", "*", "2"}, o.Values, "%v", o)
 			if o.Choices != nil {
 				value = o.Choices[0]
 			}
 			for _, name := range o.names {
 				args := []string{"m", name}
-				if name == "--model" {
+				if name == "--model" || p != Serve {
 					args = args[1:] // else there would be two
 				}
 				if o.Values != "0" {
+					args = append(args, value)
+				}
+				if o.Values == "2" {
 					args = append(args, value)
 				}
 				_, err := r.Parse(args)
@@ -94,7 +109,6 @@ func TestEveryOption(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, exactly("0.32.0").options, 316, "what its own parser has")
 }
 
 func FuzzParse(f *testing.F) {
@@ -104,7 +118,10 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(s)
 	}
+	client, err := BenchServe.One("0.19.0")
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, line string) {
+		_, _ = client.option(strings.Split(line, " "))
 		args, err := exactly("0.32.0").Parse(strings.Split(line, " "))
 		if err != nil || slices.ContainsFunc(args,
 			func(arg string) bool { return strings.HasPrefix(arg, "--model=") }) {

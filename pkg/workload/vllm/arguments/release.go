@@ -9,9 +9,10 @@ import (
 	"sync"
 )
 
-// A Release is one release of vLLM: the options that it has.
+// A Release is a program in one release of vLLM: the options that it has.
 type Release struct {
 	Version string
+	program *Program
 	options []option
 	names   map[string]int // every spelling → its place in options
 }
@@ -20,16 +21,8 @@ type Release struct {
 type option struct {
 	Form
 	names []string // each with its dashes; the first is the full one
+	whole *option  // of one member of a JSON object (--x.member): the option that takes all of it
 }
-
-var releases = sync.OnceValue(func() []*Release {
-	d := stored()
-	list := make([]*Release, len(d.Releases))
-	for i, version := range d.Releases {
-		list[i] = &Release{Version: version}
-	}
-	return list
-})
 
 // load fills the release in. Most commands need one release or none.
 func (r *Release) load() *Release {
@@ -39,7 +32,7 @@ func (r *Release) load() *Release {
 		return r
 	}
 	r.names = map[string]int{}
-	for _, o := range stored().Options {
+	for _, o := range r.program.Options() {
 		for _, f := range o.Forms {
 			if compare(f.Since, r.Version) > 0 || f.Until != "" && compare(f.Until, r.Version) <= 0 {
 				continue
@@ -47,7 +40,7 @@ func (r *Release) load() *Release {
 			for _, name := range f.spellings(o.Name) {
 				r.names[name] = len(r.options)
 			}
-			r.options = append(r.options, option{f, f.spellings(o.Name)})
+			r.options = append(r.options, option{Form: f, names: f.spellings(o.Name)})
 		}
 	}
 	return r
@@ -56,13 +49,13 @@ func (r *Release) load() *Release {
 var loading sync.Mutex
 
 // Newest is the newest release of the catalogue.
-func Newest() *Release {
-	list := releases()
+func (p *Program) Newest() *Release {
+	list := p.releases()
 	return list[len(list)-1].load()
 }
 
 // Oldest is the oldest release of the catalogue.
-func Oldest() *Release { return releases()[0].load() }
+func (p *Program) Oldest() *Release { return p.releases()[0].load() }
 
 // Nightly is the version of a build that is newer than every release.
 const Nightly = "nightly"
@@ -71,15 +64,15 @@ const Nightly = "nightly"
 // it ("0.11"); or the neighbours of one that the catalogue lacks, which has been between them. A
 // newer one than all gives the newest, with newer. Nothing is returned for an older one than
 // all, and for what is no version.
-func At(version string) (list []*Release, newer bool) {
+func (p *Program) At(version string) (list []*Release, newer bool) {
 	number := versionNumber.FindString(version)
 	switch {
 	case version == Nightly:
-		return []*Release{Newest()}, true
+		return []*Release{p.Newest()}, true
 	case number == "":
 		return nil, false
 	}
-	all := releases()
+	all := p.releases()
 	for _, r := range all {
 		if r.is(number) {
 			list = append(list, r.load())
@@ -91,7 +84,7 @@ func At(version string) (list []*Release, newer bool) {
 	after := slices.IndexFunc(all, func(r *Release) bool { return compare(r.Version, number) > 0 })
 	switch after {
 	case -1:
-		return []*Release{Newest()}, true
+		return []*Release{p.Newest()}, true
 	case 0:
 		return nil, false
 	}
@@ -100,8 +93,8 @@ func At(version string) (list []*Release, newer bool) {
 
 // Nearest is the release of the catalogue that a version means or comes closest to, "" if there
 // is none.
-func Nearest(version string) string {
-	list, _ := At(version)
+func (p *Program) Nearest(version string) string {
+	list, _ := p.At(version)
 	if len(list) == 0 {
 		return ""
 	}
@@ -110,6 +103,25 @@ func Nearest(version string) string {
 
 // Before reports whether version a is older than version b, by their numbers.
 func Before(a, b string) bool { return compare(a, b) < 0 }
+
+// Declared is the version that a test says its vLLM has: by engine_version, or by the tag of an
+// official image; "" if it does not. A nightly build is newer than every release.
+func Declared(engineVersion, image string) string {
+	if engineVersion != "" {
+		return engineVersion
+	}
+	tag := officialImage.FindStringSubmatch(image)
+	switch {
+	case tag == nil:
+		return ""
+	case tag[2] != "":
+		return Nightly
+	}
+	return tag[1]
+}
+
+// officialImage is an image of the vLLM project, whose tag is a version.
+var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+](?:v?(\d+\.\d+\.\d+)|(nightly))`)
 
 // is reports whether a version, or the beginning of one, is that of the release.
 func (r *Release) is(version string) bool {
