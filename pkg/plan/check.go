@@ -83,7 +83,7 @@ func (p *Plan) large(in Input, r *Role) error {
 		quantity.Count(world, "GPU"), what, has, place)
 	switch rest := world / max(largest.Value, 1); {
 	case in.System.GPUsPerNode == 0 && r.IDs.Key == "" && in.System.Standalone():
-		return err.Hintf("this machine has no NVIDIA GPU that profllm sees; profllm doctor says why")
+		return err.Hintf("this machine has no NVIDIA GPU that nvidia-smi or NVML sees")
 	case in.System.GPUsPerNode == 0 && r.IDs.Key == "":
 		return err.Hintf("set gpus_per_node in the system file (%s)", in.System.Pos.File)
 	case largest.Key != "" && has >= rest:
