@@ -40,7 +40,7 @@ func (c profileCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.answers(doc)
 	if len(doc.Traces) == 0 {
-		a.logf("no traces in %s\n\thint: [Tests.torch_profiler] or [Tests.nsys] profiles the servers of a test, see docs/how-to/profile.md",
+		a.logf("no traces in %s\n\thint: [Tests.torch_profiler], [Tests.nsys] or [Tests.viztracer] profiles the servers of a test, see docs/how-to/profile.md",
 			quantity.Count(len(runs), "record"))
 		return nil
 	}
@@ -92,6 +92,7 @@ type opener struct {
 var openers = map[string][]opener{
 	result.TorchTrace: {{"https://ui.perfetto.dev", false}},
 	result.NsysTrace:  {{"nsys stats", true}, {"nsys-ui", true}},
+	result.VizTrace:   {{"vizviewer", true}},
 }
 
 // traceTable shows traces, and below them how to open each kind.
@@ -122,7 +123,7 @@ func traceTable(traces []document.TraceEntry) summary.Block {
 		}
 		b.Table.Row(summary.Cells(name(t.Dir), t.Kind, t.Role, rank, size, relative(t.File))...)
 	}
-	for _, kind := range []string{result.TorchTrace, result.NsysTrace} {
+	for _, kind := range []string{result.TorchTrace, result.NsysTrace, result.VizTrace} {
 		i := slices.IndexFunc(traces, func(t document.TraceEntry) bool { return t.Kind == kind && !t.Missing })
 		if i < 0 {
 			continue

@@ -33,9 +33,14 @@ cmd_args = { engine_version = "0.12.0", prefill = {}, decode = { replicas = 2 } 
 bench_cmd_args = { num_prompts = 4, random_output_len = 4 }
 torch_profiler = { ignore_frontend = true }
 phases = [{ name = "a" }, { name = "b", cache = "keep" }]
+[[Tests]]
+id = "calls"
+test_template_name = "vllm"
+bench_cmd_args = { num_prompts = 4, random_output_len = 4 }
+viztracer = { binary = "/opt/not/here/viztracer" }
 `
 
-// The whole path of PyTorch's profiler with simulated engines: configured by the release of the
+// The whole path of profilers with simulated engines: PyTorch's is configured by the release of the
 // test, started and stopped at every instance, traces awaited and in the record of their load.
 //
 // covers: VLM-4, LBEN-4, SCH-14, PRF-1, PRF-13
@@ -49,19 +54,31 @@ func TestRehearseTraced(t *testing.T) {
 	require.Equal(t, exitOK, o.code)
 	var listed document.Profile
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &listed))
-	require.Len(t, listed.Traces, 9)
+	require.Len(t, listed.Traces, 10)
 	for _, trace := range listed.Traces {
 		require.FileExists(t, trace.File)
-		require.Equal(t, "https://ui.perfetto.dev", trace.URL)
 		require.True(t, trace.Simulated)
+		if trace.Kind == result.VizTrace {
+			require.Equal(t, []string{"vizviewer " + trace.File}, trace.Commands)
+			continue
+		}
+		require.Equal(t, "https://ui.perfetto.dev", trace.URL)
 	}
 	require.NoError(t, os.Remove(listed.Traces[0].File))
 	o = profllm(t, dir, nil, "profile")
 	require.Contains(t, o.stdout, " missing ")
 	require.Contains(t, o.stdout, "torch: open https://ui.perfetto.dev and drop a file on the page")
-	require.Contains(t, o.stdout, "9 simulated traces: no model ran")
+	require.Contains(t, o.stdout, "10 simulated traces: no model ran")
+	require.Contains(t, o.stdout, "viztracer: vizviewer results/")
 	require.NoError(t, os.WriteFile(listed.Traces[0].File, packed(t, `{"traceEvents": [{}]}`), 0o644))
 	for d, p := range runs(t, dir) {
+		if p.Test == "calls" {
+			r := readResult(t, d)
+			require.Equal(t, "viztracer", r.Profiling.By)
+			require.Equal(t, "raw/viztracer-serve-0.json", r.Profiling.TraceFilePath)
+			require.False(t, r.Validity.Baseline())
+			continue
+		}
 		places, roles := []string{"."}, map[string]int{"serve": 3} // two workers and the front end
 		if p.Test == "apart" {
 			places, roles = []string{"a", "b"}, map[string]int{"prefill": 1, "decode_0": 1, "decode_1": 1}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
@@ -23,7 +22,7 @@ func addTraces(e *evidence, d *draft) {
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
 		if role.Report != "" {
-			d.traced(e, role.Report+plan.ReportSuffix, reports(e, role))
+			d.traced(e, role.ReportFile(0), reports(e, role))
 		}
 		if role.TraceDir != "" && e.load != nil && len(e.load.Clients) > 0 {
 			d.traced(e, role.TraceDir+"/"+plan.TraceFiles, torchTraces(e, role))
@@ -56,12 +55,15 @@ func (d *draft) traced(e *evidence, planned string, found []result.Trace) {
 	}
 }
 
-// reports are those of nsys around each rank of a server. Without that of the first
+// reports are those of a profiler around each rank of a server. Without that of the first
 // rank, the server has none.
 func reports(e *evidence, role *plan.Role) (found []result.Trace) {
-	stem := strings.TrimSuffix(role.Report, "0")
+	kind := result.NsysTrace
+	if role.ReportKind == plan.VizReport {
+		kind = result.VizTrace
+	}
 	for rank := range role.Step.Tasks() {
-		name := stem + strconv.Itoa(rank) + plan.ReportSuffix
+		name := role.ReportFile(rank)
 		size := sizeOf(e, name)
 		if size == nil {
 			if rank == 0 {
@@ -69,7 +71,7 @@ func reports(e *evidence, role *plan.Role) (found []result.Trace) {
 			}
 			continue
 		}
-		found = append(found, result.Trace{Kind: result.NsysTrace, Path: name, SizeMB: size, Role: role.Name, Rank: &rank})
+		found = append(found, result.Trace{Kind: kind, Path: name, SizeMB: size, Role: role.Name, Rank: &rank})
 	}
 	return found
 }

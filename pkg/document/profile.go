@@ -9,7 +9,7 @@ type Profile struct {
 // TraceEntry is a file that a profiler of a server left.
 type TraceEntry struct {
 	Dir       string   `json:"dir"`                 // of the record
-	Kind      string   `json:"kind"`                // torch or nsys
+	Kind      string   `json:"kind"`                // torch, nsys or viztracer
 	Role      string   `json:"role"`                // the server, such as prefill_1
 	Rank      *int     `json:"rank,omitempty"`      // of the process that wrote the trace, if it is known
 	Process   string   `json:"process,omitempty"`   // worker or frontend, if it is known

@@ -336,7 +336,8 @@ type Role struct {
 	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
 	// none
-	Report string `json:"report,omitempty"`
+	Report     string `json:"report,omitempty"`
+	ReportKind string `json:"report_kind,omitempty"` // VizReport, or "" for that of nsys
 	// folder of the traces that the engine's own profiler writes, below the run directory; ""
 	// for none
 	TraceDir string `json:"trace_dir,omitempty"`

@@ -184,11 +184,11 @@ type Hardware struct {
 
 // Trace is a file that a profiler of a server left.
 type Trace struct {
-	Kind    string   `json:"kind" jsonschema:"torch (PyTorch's profiler in the server) or nsys"`
+	Kind    string   `json:"kind" jsonschema:"torch (PyTorch's profiler in the server), nsys or viztracer"`
 	Path    string   `json:"path" jsonschema:"below the run directory, or absolute"`
 	SizeMB  *float64 `json:"size_mb,omitempty" jsonschema:"10^6 bytes"`
 	Role    string   `json:"role,omitempty" jsonschema:"the server, such as prefill_1"`
-	Rank    *int     `json:"rank,omitempty" jsonschema:"rank of the worker, or of the process behind nsys, if it is known"`
+	Rank    *int     `json:"rank,omitempty" jsonschema:"rank of the worker, or of the process that was wrapped, if it is known"`
 	Process string   `json:"process,omitempty" jsonschema:"worker or frontend (the API server), if it is known"`
 }
 
@@ -196,6 +196,7 @@ type Trace struct {
 const (
 	TorchTrace = "torch"
 	NsysTrace  = "nsys"
+	VizTrace   = "viztracer"
 )
 
 // Profiling says whether a profiler ran; a profiled run is never compared.

@@ -52,11 +52,12 @@
 // status`, `ray stop` and the engine find the node's daemon. The registry is a TCP listener on
 // the head's port and speaks to this package only.
 //
-// # Nsight Systems
+// # Profilers
 //
 // `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace,
 // only what was run and that it is simulated. On SIGTERM it ends the command with the same
-// signal first. Other commands of nsys are not simulated.
+// signal first. Other commands of nsys are not simulated. `viztracer [options] -- COMMAND` does
+// the same with a trace of no calls.
 //
 // # GPUs
 //
