@@ -126,14 +126,15 @@ func (a *app) local(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	err = a.report(ctx, a.openCache(dirs), dirs, states)
+	// Those that an interrupt has ended are judged too: their records say so.
+	err = errors.Join(a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states), context.Cause(ctx))
 	a.next(root(), dirs, states)
 	return err
 }
 
 // doing says what happens inside of runs that are not over.
 func (l progressLine) doing(dirs []string) string {
-	r := progress.Reader{Dirs: dirs, Name: filepath.Base, Jobs: map[string]run.Submission{}}
+	r := progress.Reader{Dirs: dirs, Name: relative, Now: l.now, Jobs: map[string]run.Submission{}}
 	states := map[string]run.State{}
 	for _, dir := range dirs {
 		var claim run.Claim
@@ -144,7 +145,7 @@ func (l progressLine) doing(dirs []string) string {
 	}
 	for _, p := range r.Read(states) {
 		if p.Job != "" {
-			return fmt.Sprintf("; %s", p.Line(l.now()))
+			return "; " + p.Inside()
 		}
 	}
 	return ""

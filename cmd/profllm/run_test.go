@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -250,4 +252,70 @@ func TestRunsAtOnceKilled(t *testing.T) {
 	require.Contains(t, []int{exitOK, exitInvalid}, o.code, "every GPU is free again")
 	t.Logf("%d rounds; killed: %v", rounds, killed)
 	require.Equal(t, 8, most, "GPUs that were in use at once")
+}
+
+// Whoever interrupts the command finds nothing left: no process, no lease, and every GPU free.
+//
+// covers: LRES-3
+func TestRunInterrupted(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			dir, env := t.TempDir(), machine(t, 2)
+			tmp := strings.TrimPrefix(env[2], "TMPDIR=")
+			here(t, dir, "cmd_args.decode.tensor_parallel_size = 2")
+			cmd := command(dir, append(env, "PROFLLM_SIM_TTFT=10s"), "run", "--simulate", "s.toml")
+			require.NoError(t, cmd.Start())
+			await.True(t, func() bool { gpus, _ := engines(t, tmp); return len(gpus) == 1 }, "the engine runs")
+			require.NoError(t, cmd.Process.Signal(sig))
+			cmd.Wait()
+			require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+			await.True(t, func() bool { _, all := engines(t, tmp); return len(all) == 0 }, "no process is left")
+			r := readResult(t, only(t, dir))
+			require.False(t, r.Validity.Valid)
+			require.Equal(t, result.Cancelled, r.Status)
+			o := profllm(t, dir, env, "run", "--simulate", "s.toml", "--output-dir", "next")
+			require.Equal(t, exitOK, o.code)
+		})
+	}
+}
+
+// The shipped experiment is the same in each of its forms, and fits every command that takes a
+// scenario.
+//
+// covers: LIB-10, LIB-11
+func TestShippedExperiments(t *testing.T) {
+	files, err := filepath.Glob("../../examples/experiment/experiment.*")
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	dir := t.TempDir()
+	digests := map[string]bool{}
+	for _, file := range files {
+		file, err := filepath.Abs(file)
+		require.NoError(t, err)
+		o := profllm(t, dir, nil, "verify", file)
+		require.Equal(t, exitOK, o.code)
+		require.Contains(t, o.stdout, "experiment")
+		o = profllm(t, dir, nil, "slurm", "dry-run", "--simulate", "--output", "script", "--time", "2026-11-26T00:00:00Z", file)
+		require.Equal(t, exitOK, o.code)
+		require.Contains(t, o.stdout, "vllm serve Qwen/Qwen3-0.6B ")
+		digests[regexp.MustCompile(`exp_\w+`).ReplaceAllString(o.stdout, "")] = true
+	}
+	require.Len(t, digests, 1)
+}
+
+// In a shell that holds an allocation, what runs here runs on a node of the allocation, with the
+// GPUs that Slurm gave to it.
+func TestRunInAnAllocation(t *testing.T) {
+	dir, env := t.TempDir(), machine(t, 8)
+	here(t, dir, "cmd_args.decode.tensor_parallel_size = 2")
+	held := append(env, "SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu[01-02]", "SLURM_JOB_GPUS=4,5,6")
+	o := profllm(t, dir, held, "run", "--simulate", "s.toml")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "this shell holds job 4711 on gpu[01-02], and ")
+	o = profllm(t, dir, append(held, "SLURMD_NODENAME=gpu02"), "run", "--simulate", "s.toml")
+	require.Equal(t, exitOK, o.code)
+	log, err := os.ReadFile(filepath.Join(only(t, dir), run.LogDir, "serve-0.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "CUDA_VISIBLE_DEVICES=4,5\n")
 }

@@ -94,7 +94,7 @@ func (c verifyCmd) verifier(ctx context.Context, a *app) (verify.Verifier, error
 		return check, err
 	}
 	check.Plan = func(name string) error {
-		_, err := a.plan(ctx, name, flags, false)
+		_, err := a.client().Plan(ctx, name, o)
 		return err
 	}
 	return check, nil

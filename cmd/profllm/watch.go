@@ -48,7 +48,7 @@ func (c watchCmd) Run(ctx context.Context, a *app) error {
 			jobs = append(jobs, dir)
 		}
 	}
-	v := &view{app: a, runs: progress.Reader{Dirs: shown, Jobs: subs, Name: summary.Names(shown, relative)}}
+	v := &view{app: a, runs: progress.Reader{Dirs: shown, Jobs: subs, Name: summary.Names(shown, relative), Now: a.now}}
 	if c.Once {
 		if len(shown) == 0 {
 			a.logf("every run is over: profllm slurm status lists them")

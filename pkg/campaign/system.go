@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/conf"
@@ -16,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
@@ -153,6 +156,9 @@ func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options)
 
 // here is a system as it is on this machine alone: no scheduler, and the GPUs that are here.
 func (c *Client) here(ctx context.Context, sys *config.System) (*config.System, error) {
+	if err := c.onOwnNode(); err != nil {
+		return nil, as(Usage, err)
+	}
 	own := *sys
 	sys = &own
 	if sys.Launcher == pyxis {
@@ -171,6 +177,28 @@ func (c *Client) here(ctx context.Context, sys *config.System) (*config.System, 
 	yes := true
 	sys.Scheduler, sys.SupportsGPUDirectives = "standalone", &yes
 	return sys, nil
+}
+
+// onOwnNode refuses a shell that holds an allocation of Slurm on other machines, such as that of
+// salloc on a login node: what it runs would run beside the allocation.
+func (c *Client) onOwnNode() error {
+	job, list := c.env("SLURM_JOB_ID"), c.env("SLURM_JOB_NODELIST")
+	nodes, err := hostlist.Expand(list)
+	if job == "" || err != nil || len(nodes) == 0 {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	short, _, _ := strings.Cut(host, ".")
+	for _, name := range []string{cmp.Or(c.env("SLURMD_NODENAME"), short), host} {
+		if slices.Contains(nodes, name) {
+			return nil
+		}
+	}
+	return fmt.Errorf("this shell holds job %s on %s, and %s is none of its nodes\n\thint: srun --jobid=%s --overlap --nodes=1 --pty bash opens a shell there",
+		job, list, short, job)
 }
 
 const pyxis = "pyxis"

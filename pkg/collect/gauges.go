@@ -4,7 +4,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/job"
@@ -30,21 +29,20 @@ func busyPoints(data []byte) []point {
 	most := 0
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(data)) {
-		words := strings.Split(strings.TrimSpace(line), ",")
-		var v [4]float64 // time and gauges
-		if len(words) != 2+len(job.Gauges) || !numbers(&v, slices.Concat(words[:1], words[2:])) {
+		at, role, v, ok := job.ParseGauges(line)
+		if !ok {
 			continue
 		}
 		// An engine comes once in each look.
-		if n := len(points); n == 0 || seen[words[1]] || math.Abs(v[0]-points[n-1].at) > job.GaugeInterval.Seconds()/2 {
-			points = append(points, point{at: v[0]})
+		if n := len(points); n == 0 || seen[role] || math.Abs(at-points[n-1].at) > job.GaugeInterval.Seconds()/2 {
+			points = append(points, point{at: at})
 			clear(seen)
 		}
-		seen[words[1]] = true
+		seen[role] = true
 		p := &points[len(points)-1]
-		p.running += v[1]
-		p.waiting += v[2]
-		p.cache = max(p.cache, v[3])
+		p.running += v[0]
+		p.waiting += v[1]
+		p.cache = max(p.cache, v[2])
 		p.engines++
 		most = max(most, p.engines)
 	}
@@ -97,15 +95,4 @@ func serverLoad(points []point, window float64) *result.ServerLoad {
 		out.IntervalSec = math.Round(1000*stats.UpperMedian(gaps)) / 1000
 	}
 	return out
-}
-
-func numbers(into *[4]float64, words []string) bool {
-	for i, w := range words {
-		v, err := strconv.ParseFloat(w, 64)
-		if err != nil || !(v >= 0 && v < 1e12) {
-			return false
-		}
-		into[i] = v
-	}
-	return true
 }

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/profllm/profllm/pkg/experiment"
 	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/scenario"
-	"github.com/profllm/profllm/pkg/source"
 )
 
 // RefuseFiles refuses a definition file where runs or logs are expected, such as the
 // scenario that the runs are of.
 func RefuseFiles(paths ...string) error {
 	for _, path := range paths {
-		if filepath.Ext(path) != ".toml" {
+		if filepath.Ext(path) != ".toml" && !experiment.OnlyExperiments(path) {
 			continue
 		}
 		if data, err := regular.ReadFile(path); err == nil { // else its reader says what is wrong with it
@@ -26,17 +26,27 @@ func RefuseFiles(paths ...string) error {
 	return nil
 }
 
+// Kind says what a definition file is: "experiment", or a kind of [scenario.Kind].
+func Kind(name string, data []byte) (string, error) {
+	if t, err := experiment.Parse(name, data); err != nil && experiment.OnlyExperiments(name) {
+		return "", err
+	} else if err == nil && experiment.Is(t) {
+		return "experiment", nil
+	}
+	return scenario.Kind(scenario.File{Name: name, Data: data})
+}
+
 // describe says what a TOML file is, and what to type instead of its name.
 func describe(path string, data []byte) (what, hint string) {
 	check := "profllm verify " + path + " checks the file"
-	t, err := source.Parse(path, data)
+	t, err := experiment.Parse(path, data)
 	if err != nil {
 		return "TOML", check
 	}
 	if schema, _ := t.Get("schema").Text(); schema == lockfile.Schema {
 		return "lock", "name the directory of its runs"
 	}
-	kind, err := scenario.Kind(scenario.File{Name: path, Data: data})
+	kind, err := Kind(path, data)
 	if err != nil || kind != "scenario" {
 		return cmp.Or(kind, "TOML"), check
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/regular"
-	"github.com/profllm/profllm/pkg/scenario"
 )
 
 // ReadFile reads a definition file that a user named. kind says what the file is to be, such as
@@ -30,7 +29,7 @@ func filesIn(dir, kind string) string {
 	var names []string
 	for _, name := range files {
 		data, err := regular.ReadFile(name)
-		if is, e := scenario.Kind(scenario.File{Name: name, Data: data}); err == nil && e == nil && is == kind {
+		if is, e := Kind(name, data); err == nil && e == nil && is == kind {
 			names = append(names, filepath.Base(name))
 		}
 	}

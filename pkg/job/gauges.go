@@ -7,6 +7,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +23,26 @@ const GaugeInterval = time.Second
 // Gauges are the engines' gauges that are sampled while a client runs, in the
 // order of the columns.
 var Gauges = []string{"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"}
+
+// generated is the counter that follows the gauges in a line, of engines that have it.
+const generated = "vllm:generation_tokens_total"
+
+// ParseGauges reads a line of a GaugeFile: when which engine was looked at, its Gauges, and
+// behind them the tokens that it has generated, if it says so.
+func ParseGauges(line string) (at float64, role string, values []float64, ok bool) {
+	words := strings.Split(strings.TrimSpace(line), ",")
+	if n := len(words) - 2 - len(Gauges); n != 0 && n != 1 {
+		return 0, "", nil, false
+	}
+	for _, w := range slices.Concat(words[:1], words[2:]) {
+		v, err := strconv.ParseFloat(w, 64)
+		if err != nil || !(v >= 0 && v < 1e15) {
+			return 0, "", nil, false
+		}
+		values = append(values, v)
+	}
+	return values[0], words[1], values[1:], true
+}
 
 // GaugeFile is the name, below telemetry/ of a load's directory, of what was
 // sampled while the client of a phase ran.
@@ -94,6 +117,9 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 				}
 				line += fmt.Sprintf(",%g", v)
 			}
+			if v, ok := page.Sum(generated); ok {
+				line += fmt.Sprintf(",%.0f", v)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			fmt.Fprintln(&lines, line)
@@ -112,7 +138,7 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() == 0 {
-		fmt.Fprintln(f, "time_s,role,running,waiting,kv_cache")
+		fmt.Fprintln(f, "time_s,role,running,waiting,kv_cache,generated_tokens")
 	}
 	if _, err := f.Write(lines.Bytes()); err != nil {
 		return err

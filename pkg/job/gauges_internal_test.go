@@ -24,7 +24,7 @@ func TestGaugesGoRoundTheProxy(t *testing.T) {
 	http.DefaultTransport = refusing{}
 	t.Cleanup(func() { http.DefaultTransport = usual })
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 0.5\n"))
+		_, _ = w.Write([]byte("vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 0.5\nvllm:generation_tokens_total 12\n"))
 	}))
 	t.Cleanup(engine.Close)
 
@@ -33,5 +33,5 @@ func TestGaugesGoRoundTheProxy(t *testing.T) {
 	require.NoError(t, w.look(t.Context(), file, map[string]string{"serve": engine.URL}))
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, "time_s,role,running,waiting,kv_cache\n1000.000,serve,3,1,0.5\n", string(data))
+	require.Equal(t, "time_s,role,running,waiting,kv_cache,generated_tokens\n1000.000,serve,3,1,0.5,12\n", string(data))
 }

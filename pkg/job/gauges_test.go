@@ -41,6 +41,6 @@ func TestSamples(t *testing.T) {
 	require.NoError(t, bench.Process.Kill())
 	require.NoError(t, <-watched)
 	lines := strings.Split(readFile(t, file), "\n")
-	require.Equal(t, "time_s,role,running,waiting,kv_cache", lines[0])
+	require.Equal(t, "time_s,role,running,waiting,kv_cache,generated_tokens", lines[0])
 	require.Regexp(t, `^\d+\.\d{3},serve_0,3,2,0\.5$`, lines[1])
 }

@@ -35,6 +35,7 @@ type Progress struct {
 	Ready, Roles int
 	Doing        string // load and phase
 	Done, Total  int    // of what the client does; Total 0: not known
+	Live         Live
 
 	Waiting   string // a role that is not ready
 	LastWords string // the last line of its log that has words
@@ -45,6 +46,7 @@ type Reader struct {
 	Dirs []string                  // of the runs
 	Jobs map[string]run.Submission // by directory
 	Name func(dir string) string   // as a run is to be shown
+	Now  func() time.Time          // nil: how long clients still need is not estimated
 
 	plans sync.Map // *plan.Plan by run, nil if it cannot be read
 }
@@ -105,6 +107,7 @@ func (r *Reader) inside(p *Progress) {
 	}
 	p.Roles = len(pl.Roles)
 	ready, client, stopping := map[string]bool{}, "", false
+	var began time.Time // the client
 	for _, e := range events {
 		switch e.Event {
 		case job.RoleReady:
@@ -113,7 +116,7 @@ func (r *Reader) inside(p *Progress) {
 			delete(ready, e.Role)
 			p.Doing = e.Role + " died"
 		case job.ClientBegins:
-			client, p.Doing = e.Text, e.Text
+			client, p.Doing, began = e.Text, e.Text, e.Time
 		case job.ClientEnded:
 			client, p.Doing = "", e.Text+" ended"
 		case job.Stopping:
@@ -123,6 +126,10 @@ func (r *Reader) inside(p *Progress) {
 	p.Ready = len(ready)
 	if client != "" {
 		p.Done, p.Total = clientProgress(p.Dir, pl, client)
+		p.Live = live(p.Dir, pl, client)
+		if p.Done > 0 && p.Total > p.Done && r.Now != nil {
+			p.Live.Left = time.Duration(float64(r.Now().Sub(began)) * float64(p.Total-p.Done) / float64(p.Done))
+		}
 		p.Doing += loadText(pl, client)
 	}
 	for i := range pl.Roles {
@@ -164,6 +171,18 @@ func (p Progress) Line(now time.Time) string {
 	default:
 		parts = append(parts, p.Text+" for "+max(0, now.Sub(p.Since)).Truncate(time.Second).String())
 	}
+	if inside := p.Inside(); inside != "" {
+		parts = append(parts, inside)
+	}
+	if p.Reason != "" && p.Reason != "None" {
+		parts = append(parts, "("+p.Reason+")")
+	}
+	return strings.Join(parts, "  ")
+}
+
+// Inside is what happens in the allocation, for a person; "" if nothing is known.
+func (p Progress) Inside() string {
+	var parts []string
 	if p.Roles > 0 {
 		parts = append(parts, fmt.Sprintf("ready %d/%d", p.Ready, p.Roles))
 	}
@@ -173,11 +192,11 @@ func (p Progress) Line(now time.Time) string {
 	if p.Total > 0 {
 		parts = append(parts, fmt.Sprintf("%d/%d", p.Done, p.Total))
 	}
+	if live := p.Live.String(); live != "" {
+		parts = append(parts, live)
+	}
 	if p.LastWords != "" {
 		parts = append(parts, p.Waiting+": "+p.LastWords)
-	}
-	if p.Reason != "" && p.Reason != "None" {
-		parts = append(parts, "("+p.Reason+")")
 	}
 	return strings.Join(parts, "  ")
 }

@@ -26,7 +26,7 @@ import (
 
 // Found is what was found in a file.
 type Found struct {
-	Kind        string   // system, scenario, test; file if that is not known
+	Kind        string   // system, scenario, experiment, test; file if that is not known
 	NotRunnable string   // why it cannot run, "" if it can
 	Tests       []string // that cannot run; nil if all or none can, or if it is not a scenario
 	Err         error
@@ -78,15 +78,15 @@ type Verifier struct {
 	Plan    func(file string) error // plans a scenario for a cluster; nil: sizes are not checked
 }
 
-// File checks a file by its kind: a system file has the key scheduler, a scenario [[Tests]],
-// and everything else is a test.
+// File checks a file by its kind: a system file has the key scheduler, a scenario [[Tests]], an
+// experiment a server or a benchmark, and everything else is a test.
 func (v Verifier) File(name string) Found {
 	data, err := regular.ReadFile(name)
 	if err != nil {
 		return Found{Kind: "file", Err: err}
 	}
 	file := scenario.File{Name: name, Data: data}
-	kind, err := scenario.Kind(file)
+	kind, err := definition.Kind(name, data)
 	if err != nil {
 		return Found{Kind: "file", Err: err}
 	}
@@ -99,7 +99,7 @@ func (v Verifier) File(name string) Found {
 		found.name(tests)
 	}
 	var complaints source.Complaints
-	if kind == "scenario" && v.Plan != nil && found.NotRunnable == "" {
+	if (kind == "scenario" || kind == "experiment") && v.Plan != nil && found.NotRunnable == "" {
 		addEach(&complaints, v.Plan(name)) // it may end before what Check finds
 	}
 	for _, t := range tests {

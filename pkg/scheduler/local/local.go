@@ -7,6 +7,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -299,10 +300,14 @@ type localJob struct {
 	id string // once it is registered
 }
 
-// hosts are the names of a job's nodes: of one that uses this machine's GPUs, the machine's own.
+// hosts are the names of a job's nodes: of one that uses this machine's GPUs, the machine's own,
+// which Slurm may know by another.
 func (l *Local) hosts(n int) []string {
-	if l.GPUs != nil && n == 1 && host() != "" {
-		return []string{host()}
+	if l.GPUs != nil && n == 1 {
+		node, _ := l.GPUs.Environ("SLURMD_NODENAME")
+		if name := cmp.Or(node, host()); name != "" {
+			return []string{name}
+		}
 	}
 	list := make([]string, n)
 	for i := range list {
