@@ -40,8 +40,8 @@ func (c profileCmd) Run(ctx context.Context, a *app) error {
 	}
 	a.answers(doc)
 	if len(doc.Traces) == 0 {
-		a.logf("no traces in %s\n\thint: [Tests.torch_profiler], [Tests.nsys] or [Tests.viztracer] profiles the servers of a test, see docs/how-to/profile.md",
-			quantity.Count(len(runs), "record"))
+		a.logf("no traces in %s\n\thint: [Tests.torch_profiler], [Tests.nsys] or [Tests.viztracer] profiles the servers "+
+			"of a test, see docs/how-to/profile.md", quantity.Count(len(runs), "record"))
 		return nil
 	}
 	if a.json() {
@@ -129,7 +129,8 @@ func traceTable(traces []document.TraceEntry) summary.Block {
 			continue
 		}
 		if t := traces[i]; t.URL != "" {
-			b.Lines = append(b.Lines, fmt.Sprintf("%s: open %s and drop a file on the page; .gz needs no unpacking", kind, t.URL))
+			b.Lines = append(b.Lines,
+				fmt.Sprintf("%s: open %s and drop a file on the page; .gz needs no unpacking", kind, t.URL))
 		}
 		for _, o := range openers[kind] {
 			if o.command {
