@@ -124,6 +124,7 @@ type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect    collectCmd    `cmd:"" meant:"judge" help:"Read finished runs, judge them and write result.json."`
 	Why        whyCmd        `cmd:"" meant:"explain,debug,analyze" help:"Find the first cause of a failure in a run or in any logs."`
+	Profile    profileCmd    `cmd:"" meant:"traces,nsys,perfetto,torch" help:"List the traces of profiled runs and how to open them."`
 	Report     reportCmd     `cmd:"" meant:"html,show,table,plot,generate-report" help:"Show records as tables, comparisons or one HTML page."`
 	Compare    compareCmd    `cmd:"" meant:"cmp" help:"Test whether the second set of runs is slower."`
 	Diff       diffCmd       `cmd:"" help:"List the differences of two runs; exit with 6 if their configurations differ."`

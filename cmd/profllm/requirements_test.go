@@ -41,6 +41,7 @@ var requirementAreas = map[string]string{
 	"OUT":  "reported metrics",
 	"PAR":  "parallelism and GPUs",
 	"PERF": "live monitoring",
+	"PRF":  "profilers of servers",
 	"PL-D": "defects of other benchmark tools that profllm avoids",
 	"PL-F": "causes of failures",
 	"PL-G": "containers, networks and nodes",

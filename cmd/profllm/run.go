@@ -67,6 +67,7 @@ func (c runCmd) Run(ctx context.Context, a *app) error {
 	if err := fitsRecord(c.record(), p); err != nil {
 		return fail(exitUsage, err)
 	}
+	endsByItself.Store(true)
 	doc := document.NewJobs("run")
 	a.answers(doc)
 	err = a.local(ctx, func(client *campaign.Client, tell func(campaign.LocalProgress)) ([]string, map[string]run.State, error) {

@@ -144,7 +144,8 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		}
 	}
 	before := len(w.lost)
-	defer w.sample(ctx, client)()
+	endSamples := w.sample(ctx, client)
+	defer endSamples()
 	for running := true; running; {
 		running = alive(until)
 		for _, proc := range procs {
@@ -179,7 +180,11 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		w.scrape(ctx, Ended)
 	}
 	w.scrape(ctx, path.Base(client))
-	return j.event(Event{Event: ClientEnded, Text: client})
+	if err := j.event(Event{Event: ClientEnded, Text: client}); err != nil {
+		return err
+	}
+	endSamples()
+	return w.stopTraces(ctx, client)
 }
 
 // watch is what Watch knows while a client runs.

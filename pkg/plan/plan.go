@@ -66,6 +66,7 @@ type Plan struct {
 	Roles     []Role   `json:"roles"`                // none for a test without a service
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
@@ -344,8 +345,12 @@ type Role struct {
 	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
 	// none
-	Report string `json:"report,omitempty"`
-	Step   Step   `json:"step"`
+	Report     string `json:"report,omitempty"`
+	ReportKind string `json:"report_kind,omitempty"` // VizReport, or "" for that of nsys
+	// folder of the traces that the engine's own profiler writes, below the run directory; ""
+	// for none
+	TraceDir string `json:"trace_dir,omitempty"`
+	Step     Step   `json:"step"`
 
 	Sizes []Sized `json:"-"` // the keys that TP, PP and DP come from; while planning
 	IDs   Sized   `json:"-"` // the key that GPUs come from, "" if they are all of a node; while planning

@@ -184,12 +184,30 @@ type Hardware struct {
 	OS             string   `json:"os,omitempty"`
 }
 
+// Trace is a file that a profiler of a server left.
+type Trace struct {
+	Kind    string   `json:"kind" jsonschema:"torch (PyTorch's profiler in the server), nsys or viztracer"`
+	Path    string   `json:"path" jsonschema:"below the run directory, or absolute"`
+	SizeMB  *float64 `json:"size_mb,omitempty" jsonschema:"10^6 bytes"`
+	Role    string   `json:"role,omitempty" jsonschema:"the server, such as prefill_1"`
+	Rank    *int     `json:"rank,omitempty" jsonschema:"rank of the worker, or of the process that was wrapped, if it is known"`
+	Process string   `json:"process,omitempty" jsonschema:"worker or frontend (the API server), if it is known"`
+}
+
+// Kinds of a Trace.
+const (
+	TorchTrace = "torch"
+	NsysTrace  = "nsys"
+	VizTrace   = "viztracer"
+)
+
 // Profiling says whether a profiler ran; a profiled run is never compared.
 type Profiling struct {
 	Enabled         bool     `json:"enabled"`
 	By              string   `json:"by,omitempty" jsonschema:"what shows that the run was profiled, such as nsys profile, --profile or profiler_config"`
 	TraceFilePath   string   `json:"trace_file_path,omitempty"`
 	TraceFileSizeMB *float64 `json:"trace_file_size_mb,omitempty"`
+	Traces          []Trace  `json:"traces,omitempty" jsonschema:"what the profilers of the servers left"`
 }
 
 // Placement says what ran where.
