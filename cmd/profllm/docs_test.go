@@ -81,6 +81,8 @@ var keyTables = []struct{ title, dir, name string }{
 	{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 	{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
 	{"`[nsys]`", "plan", "nsys"},
+	{"`[viztracer]` (profllm)", "plan", "viztracer"},
+	{"`[torch_profiler]` (profllm); every other key is one of vLLM's profiler_config", "plan", "torchProfiler"},
 	{"`[cmd_args]` of workloads vllm and sglang", "serving", "Config"},
 	{"`[cmd_args]` of workload vllm, further keys", "workload/vllm", "Config"},
 	{"`[cmd_args]` of workload sglang, further keys", "workload/sglang", "Config"},
@@ -192,6 +194,8 @@ func kind(e ast.Expr) string {
 			return "table"
 		case "Value":
 			return "value or list"
+		case "Limit":
+			return "duration"
 		case "Words":
 			return "string or list of strings"
 		case "Export":

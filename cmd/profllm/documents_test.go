@@ -44,9 +44,9 @@ type outputForm struct {
 
 var outputForms = []outputForm{
 	{
-		commands: []string{"slurm submit", "slurm resume", "rehearse", "run"}, dir: documentDir, typ: "Jobs",
+		commands: []string{"slurm submit", "slurm resume", "rehearse", "run", "serve"}, dir: documentDir, typ: "Jobs",
 		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1",
-			"profllm.output.run/1"},
+			"profllm.output.run/1", "profllm.output.serve/1"},
 	},
 	{
 		commands: []string{"slurm status", "slurm cancel"}, dir: documentDir, typ: "States",
@@ -85,6 +85,7 @@ var outputForms = []outputForm{
 		commands: []string{"check"}, schemas: []string{"profllm.output.check/1"}, dir: documentDir, typ: "Check",
 		about: "If the server does not answer or its models are not known, the form is `profllm.output.error/1`.",
 	},
+	{commands: []string{"profile"}, schemas: []string{"profllm.output.profile/1"}, dir: documentDir, typ: "Profile"},
 	{
 		commands: []string{"nightly"}, schemas: []string{"profllm.output.nightly/1"}, dir: "../../pkg/nightly",
 		typ:   "Outcome",
@@ -113,6 +114,7 @@ var outputForms = []outputForm{
 var outputParts = []string{
 	"Problem", "Row", "JobEntry", "LeftEntry", "StateEntry", "LogEntry", "LogLine", "FileEntry", "LockedRun",
 	"ArchiveEntry", "ArchivedFile", "CheckEntry",
+	"TraceEntry",
 }
 
 // partName is the name of such a type on the page.

@@ -124,6 +124,7 @@ type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Collect    collectCmd    `cmd:"" meant:"judge" help:"Read finished runs, judge them and write result.json."`
 	Why        whyCmd        `cmd:"" meant:"explain,debug,analyze" help:"Find the first cause of a failure in a run or in any logs."`
+	Profile    profileCmd    `cmd:"" meant:"traces,nsys,perfetto,torch" help:"List the traces of profiled runs and how to open them."`
 	Report     reportCmd     `cmd:"" meant:"html,show,table,plot,generate-report" help:"Show records as tables, comparisons or one HTML page."`
 	Compare    compareCmd    `cmd:"" meant:"cmp" help:"Test whether the second set of runs is slower."`
 	Diff       diffCmd       `cmd:"" help:"List the differences of two runs; exit with 6 if their configurations differ."`
@@ -134,6 +135,7 @@ type cli struct {
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
 	Archive    archiveCmd    `cmd:"" meant:"pack,tar" help:"Pack, list and unpack finished scenarios or runs."`
 	Run        runCmd        `cmd:"" meant:"local,standalone,start,launch" help:"Run a scenario on this machine, without a scheduler."`
+	Serve      serveCmd      `cmd:"" meant:"up,deploy" help:"Keep the servers of a test up until interrupted."`
 	Rehearse   rehearseCmd   `cmd:"" meant:"simulate" help:"Run the real plan and script with a simulated engine."`
 	Stage      stageCmd      `cmd:"" meant:"install,pull,download" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`

@@ -2,9 +2,12 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/scheduler/local"
@@ -21,9 +24,25 @@ func endSoon(argv []string, jobID string) {
 	if inJob(argv, jobID) || isStandIn(filepath.Base(argv[0])) {
 		return // Slurm has a limit for it, KillWait, and local jobs have one as well
 	}
+	if endsByItself.Load() {
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		select {
+		case <-again:
+		case <-time.After(longPatience):
+		}
+		os.Exit(exitInterrupted)
+	}
 	time.Sleep(patience)
 	os.Exit(exitInterrupted)
 }
+
+// endsByItself is set by a verb that has to stop servers, which take their time. A second signal
+// ends it at once, and its job ends without it.
+var endsByItself atomic.Bool
+
+// longPatience is how long such a verb has: its engines, and then the hooks behind them.
+const longPatience = 10 * time.Minute
 
 // jobVerbs are the verbs that the script of a job calls. A shell of salloc has a job's id
 // as well, and there users type the others.
@@ -35,7 +54,7 @@ func inJob(argv []string, jobID string) bool {
 }
 
 // simulated are the names under which profllm is a simulated program.
-var simulated = []string{"vllm", "ray", "python3", "nsys", "nvidia-smi"}
+var simulated = []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi"}
 
 // isStandIn reports whether profllm acts as another program under a name.
 func isStandIn(name string) bool {

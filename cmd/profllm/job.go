@@ -34,6 +34,7 @@ type jobCmd struct {
 	Enough  jobEnoughCmd  `cmd:"" help:"Exit with 0 if a load needs no further repeat."`
 	Until   jobUntilCmd   `cmd:"" help:"End the job when other runs are over."`
 	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client; fail once a role has no instance left."`
+	Hold    jobHoldCmd    `cmd:"" help:"Keep a job going that only serves, until it is asked to stop."`
 	Check   jobCheckCmd   `cmd:"" help:"Look for the success line in a log."`
 	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
 	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
@@ -119,6 +120,16 @@ func (c jobWatchCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, err)
 	}
 	return jobError("watch", c.job(a).Watch(ctx, c.Client, c.Until, procs))
+}
+
+type jobHoldCmd struct {
+	runFlag
+	URL string        `name:"url" required:"" help:"Address that clients are given."`
+	For time.Duration `help:"Time after which the servers stop; default: until asked."`
+}
+
+func (c jobHoldCmd) Run(ctx context.Context, a *app) error {
+	return jobError("hold", c.job(a).Hold(ctx, c.URL, c.For))
 }
 
 type jobCheckCmd struct {

@@ -67,6 +67,7 @@ func (c runCmd) Run(ctx context.Context, a *app) error {
 	if err := fitsRecord(c.record(), p); err != nil {
 		return fail(exitUsage, err)
 	}
+	endsByItself.Store(true)
 	doc := document.NewJobs("run")
 	a.answers(doc)
 	err = a.local(ctx, func(client *campaign.Client, tell func(campaign.LocalProgress)) ([]string, map[string]run.State, error) {
@@ -117,11 +118,8 @@ func copyRecord(file, dir string) error {
 func (a *app) local(ctx context.Context,
 	start func(*campaign.Client, func(campaign.LocalProgress)) ([]string, map[string]run.State, error),
 	root func() string) error {
-	line := progressLine{StatusLine: &terminal.StatusLine{Text: a.stderr, Device: terminal.Below(a.stderr)}, now: a.now}
-	line.Columns, _, line.terminal = a.cursorOf(a.stderr)
-	shown := *a
-	shown.stderr, shown.acts = line, nil
-	dirs, states, err := start(shown.client(), line.show)
+	line := a.progressLine()
+	dirs, states, err := start(a.below(line).client(), line.show)
 	line.Set("")
 	if err != nil {
 		return err
@@ -130,6 +128,20 @@ func (a *app) local(ctx context.Context,
 	err = errors.Join(a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states), context.Cause(ctx))
 	a.next(root(), dirs, states)
 	return err
+}
+
+// progressLine is a line on standard error that shows how far runs are.
+func (a *app) progressLine() progressLine {
+	line := progressLine{StatusLine: &terminal.StatusLine{Text: a.stderr, Device: terminal.Below(a.stderr)}, now: a.now}
+	line.Columns, _, line.terminal = a.cursorOf(a.stderr)
+	return line
+}
+
+// below is the app whose messages stand above such a line.
+func (a *app) below(line progressLine) *app {
+	shown := *a
+	shown.stderr, shown.acts = line, nil
+	return &shown
 }
 
 // doing says what happens inside of runs that are not over.

@@ -208,7 +208,7 @@ func TestRunsAtOnceKilled(t *testing.T) {
 		}
 		over := make(chan struct{})
 		go func() { ended.Wait(); close(over) }()
-		kill, patience := random.IntN(150), time.Now().Add(3*time.Minute)
+		kill, patience := random.IntN(60), time.Now().Add(3*time.Minute)
 		for look := 0; ; look++ {
 			gpus, all := engines(t, tmp)
 			var used []string

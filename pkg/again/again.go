@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/shell"
@@ -54,6 +55,9 @@ func (e Execution) Command(verb string) (command string, ok bool) {
 		command += " --system " + shell.Quote(filepath.Join(kept, run.SystemCopy))
 	}
 	command += " --output-dir " + shell.Quote(filepath.Dir(e.Shown))
+	if verb == "serve" {
+		command += e.served()
+	}
 	if !e.Simulated {
 		return command, true
 	}
@@ -65,6 +69,19 @@ func (e Execution) Command(verb string) (command string, ok bool) {
 	}
 	settings, ok := Simulator(e.Run, e.Root)
 	return settings + command, ok
+}
+
+// served are the options that choose what serve served.
+func (e Execution) served() string {
+	p, err := run.ReadPlan(e.Run)
+	if err != nil || p.Serve == nil {
+		return ""
+	}
+	options := " --test " + shell.Quote(p.Test)
+	if p.Serve.For > 0 {
+		options += " --for " + time.Duration(p.Serve.For).String()
+	}
+	return options
 }
 
 // Simulator is the settings of the simulated programs that a run took from the shell, as they

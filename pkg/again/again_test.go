@@ -4,10 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/again"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -44,6 +46,15 @@ func TestCommand(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, c.want, got)
 	}
+	e.Simulated = false
+	served := &plan.Plan{Schema: plan.Schema, Test: "a b", Serve: &plan.Serve{For: plan.Seconds(2 * time.Hour)}}
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.PlanFile), served))
+	require.NoError(t, run.WriteJSON(filepath.Join(root, run.ScenarioFile),
+		run.Scenario{Name: "s", Local: true, Verb: "serve"}))
+	require.Equal(t, "serve", again.Verb(root))
+	got, ok := e.Command("serve")
+	require.True(t, ok)
+	require.Equal(t, "profllm serve "+files+" --test 'a b' --for 2h0m0s", got)
 	e.Simulated = true
 	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.PlacementFile),
 		run.Placement{Simulator: map[string]string{"PROFLLM_SIM_TTFT": "\x00"}}))

@@ -19,15 +19,26 @@ type Here struct {
 // another: the script that Slurm would run, and stand-ins for srun. It returns the runs and how
 // their jobs ended. When ctx ends, so do the jobs.
 func (c *Client) RunHere(ctx context.Context, p *Planned, how Here) (dirs []string, states map[string]run.State, err error) {
-	p.Local, p.Verb = true, "run"
+	if err := c.readyHere(p, "run"); err != nil {
+		return nil, nil, err
+	}
+	return c.runLocal(ctx, p, c.thisMachine(how.WaitGPUs), howLocal{tell: how.Progress})
+}
+
+// readyHere refuses what cannot run on this machine, before anything is written. verb is the command
+// that runs it.
+func (c *Client) readyHere(p *Planned, verb string) error {
+	p.Local, p.Verb = true, verb
 	if err := p.staged(); err != nil {
-		return nil, nil, err
+		return err
 	}
-	if err := c.plannedSecrets(p); err != nil {
-		return nil, nil, err
-	}
+	return c.plannedSecrets(p)
+}
+
+// thisMachine is this machine with its GPUs, for which a job waits so long.
+func (c *Client) thisMachine(patience time.Duration) *local.Local {
 	sched := local.New(localJobs(), c.Executable, c.Environ, c.Now)
-	sched.GPUs = &local.GPUs{Reader: gpu.Beside(c.Executable), Environ: c.lookup, Patience: how.WaitGPUs,
+	sched.GPUs = &local.GPUs{Reader: gpu.Beside(c.Executable), Environ: c.lookup, Patience: patience,
 		Waits: func(text string) { c.progress("%s", text) }}
-	return c.runLocal(ctx, p, sched, nil, how.Progress)
+	return sched
 }

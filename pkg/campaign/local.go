@@ -46,18 +46,25 @@ type Ended struct {
 	State run.State
 }
 
+// howLocal says how runs on this machine are followed.
+type howLocal struct {
+	costs []time.Duration                          // the estimates of the runs, in order; nil: there are none
+	tell  func(LocalProgress)                      // may be nil
+	wait  func(context.Context, run.Outcome) error // returns when a unit is over; nil: the scheduler's
+}
+
 // runLocal runs what was planned on this machine, one job after the other but for what ends
-// with another. costs are the estimates of the runs, in order; nil: there are none.
-func (c *Client) runLocal(ctx context.Context, p *Planned, sched *local.Local, costs []time.Duration,
-	tell func(LocalProgress)) (dirs []string, states map[string]run.State, err error) {
+// with another.
+func (c *Client) runLocal(ctx context.Context, p *Planned, sched *local.Local,
+	how howLocal) (dirs []string, states map[string]run.State, err error) {
 	if err := c.create(p); err != nil {
 		return nil, nil, as(NotSubmitted, err)
 	}
 	byRun := map[string]time.Duration{}
 	for i, r := range p.Runs {
 		byRun[r.Plan.Dir] = 0
-		if costs != nil {
-			byRun[r.Plan.Dir] = costs[i]
+		if how.costs != nil {
+			byRun[r.Plan.Dir] = how.costs[i]
 		}
 	}
 	if err := os.MkdirAll(localJobs(), 0o700); err != nil {
@@ -68,8 +75,14 @@ func (c *Client) runLocal(ctx context.Context, p *Planned, sched *local.Local, c
 		return nil, nil, err
 	}
 	r := localRuns{Client: c, sched: sched, submitter: c.submitter(sched, 0), ended: map[string]run.State{},
-		clock: newClock(c.Now, tell, byRun)}
-	r.clock.unknown = costs == nil
+		clock: newClock(c.Now, how.tell, byRun), wait: how.wait}
+	if r.wait == nil {
+		r.wait = func(ctx context.Context, o run.Outcome) error {
+			_, err := sched.Wait(ctx, o.Submission.JobID)
+			return err
+		}
+	}
+	r.clock.unknown = how.costs == nil
 	var late []string // what waits for the company's end
 	for _, rel := range scenario.InOrder() {
 		unit, err := run.ReadUnit(filepath.Join(p.Root, rel))
@@ -100,6 +113,7 @@ type localRuns struct {
 	*Client
 	sched     *local.Local
 	submitter *run.Submitter
+	wait      func(context.Context, run.Outcome) error
 	company   []run.Outcome
 	late      []string             // runs that are kept back until the company is over
 	dirs      []string             // of what has run
@@ -160,7 +174,7 @@ func (r *localRuns) disband(ctx context.Context) error {
 // finish waits for the end of a unit.
 func (r *localRuns) finish(ctx context.Context, o run.Outcome) error {
 	stop := r.clock.begin(o.Unit.Runs())
-	_, err := r.sched.Wait(ctx, o.Submission.JobID)
+	err := r.wait(ctx, o)
 	stop()
 	if err != nil {
 		return err

@@ -40,6 +40,8 @@ type Options struct {
 	Live      bool      // ask Slurm which nodes of a group are free
 	Here      bool      // for this machine, without a scheduler
 
+	Serve *planner.Serve // only the servers of one test; nil: everything
+
 	GPUsPerNode int // replaces that of the system; 0: nothing
 	Nodes       int // most that a test may use; 0: no limit
 }
@@ -90,6 +92,9 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if err != nil {
 		return nil, as(Definition, err)
 	}
+	if defs.Lock != nil && f.Serve != nil {
+		return nil, as(Usage, fmt.Errorf("%s is a lock file, which reproduces measurements\n\thint: name the scenario", file))
+	}
 	if defs.Lock != nil {
 		f.Simulate = f.Simulate || defs.Lock.Simulated
 	}
@@ -104,7 +109,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if err := c.newName(ctx, s.Name, f, &o); err != nil {
 		return nil, err
 	}
-	o.Single = f.Single
+	o.Single, o.Serve = f.Single, f.Serve
 	if l := defs.Lock; l != nil {
 		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single ||
 			l.Single, cmp.Or(l.WorkDir, o.WorkDir)

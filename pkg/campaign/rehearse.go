@@ -37,7 +37,8 @@ func (c *Client) Rehearse(ctx context.Context, p *Planned,
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.runLocal(ctx, p, local.New(localJobs(), c.Executable, c.Environ, c.Now), costs, how.Progress)
+	return c.runLocal(ctx, p, local.New(localJobs(), c.Executable, c.Environ, c.Now),
+		howLocal{costs: costs, tell: how.Progress})
 }
 
 // setSpeed chooses the speed if nobody did, writes it into the plans, and says how long

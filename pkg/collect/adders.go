@@ -27,7 +27,7 @@ func (c *Collector) adders() []adder {
 	return []adder{
 		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addTimes, addSlurm,
 		addPlanned, addPhases, addServers, addCapacity, addJobEnd, addDeaths,
-		addNodes, addProvenance, addReports,
+		addNodes, addProvenance, addTraces,
 		addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,
 		addCounters, addEvaluated, addGPUs, addHosts, addAgreement,
 	}

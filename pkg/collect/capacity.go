@@ -20,11 +20,28 @@ const mostStarts = 4096
 
 // addCapacity adds what the engines said at their start. A log that cannot be read to its end is
 // no fault of the record: explain reads logs, and says so, where they matter.
-func addCapacity(e *evidence, d *draft) { d.record.Capacity = slices.Clone(e.starts()) }
+func addCapacity(e *evidence, d *draft) {
+	for _, s := range e.starts() {
+		if s.said {
+			d.record.Capacity = append(d.record.Capacity, s.Capacity)
+		}
+		same := func(r result.RoleConfig) bool { return r.Role == s.Role }
+		if of := &d.record.Config.Resolved; s.resolved != nil && !slices.ContainsFunc(*of, same) {
+			*of = append(*of, result.RoleConfig{Role: s.Role, Server: s.resolved})
+		}
+	}
+}
+
+// start is what the logs of one engine say about its start.
+type start struct {
+	result.Capacity
+	said     bool           // something about its capacity
+	resolved map[string]any // what its options came to; nil if it does not say so
+}
 
 // startsOf reads what the logs of each engine say about its start. A run of CloudAI has no plan:
 // there, every log is asked.
-func startsOf(dir string, p *plan.Plan) []result.Capacity {
+func startsOf(dir string, p *plan.Plan) []start {
 	logs := filepath.Join(dir, run.LogDir)
 	if p == nil {
 		logs = dir
@@ -46,16 +63,16 @@ func startsOf(dir string, p *plan.Plan) []result.Capacity {
 	if p != nil {
 		roles = enginesOf(p)
 	}
-	var list []result.Capacity
+	var list []start
 	for _, name := range roles {
-		c := startOf(tree, files[name])
-		if c == nil {
+		s := startOf(tree, files[name])
+		if !s.said && s.resolved == nil {
 			continue
 		}
-		if c.Role = name; p != nil {
-			c.Role, c.Replica = p.Role(name).KindName(), p.Role(name).Replica
+		if s.Role = name; p != nil {
+			s.Role, s.Replica = p.Role(name).KindName(), p.Role(name).Replica
 		}
-		list = append(list, *c)
+		list = append(list, s)
 	}
 	return list
 }
@@ -71,8 +88,8 @@ func enginesOf(p *plan.Plan) []string {
 	return names
 }
 
-// startOf reads the logs of one instance, nil if they say nothing.
-func startOf(dir fs.FS, names []string) *result.Capacity {
+// startOf reads the logs of one instance.
+func startOf(dir fs.FS, names []string) start {
 	var s startlog.Start
 	for _, name := range names {
 		f, _, err := packed.Open(dir, name)
@@ -84,5 +101,9 @@ func startOf(dir fs.FS, names []string) *result.Capacity {
 			continue // what came before the damage stays
 		}
 	}
-	return s.Capacity()
+	of := start{resolved: s.Resolved()}
+	if c := s.Capacity(); c != nil {
+		of.Capacity, of.said = *c, true
+	}
+	return of
 }

@@ -32,7 +32,7 @@ type evidence struct {
 	events   []job.Event
 	twins    []string // loads whose client began at the same time to the last digit
 	unread   warnings
-	starts   func() []result.Capacity // what the engines said at their start, read once for all loads
+	starts   func() []start // what the engines said at their start, read once for all loads
 }
 
 // readEvidence reads the files of a run that describe its job. state is what a scheduler
@@ -93,7 +93,7 @@ func (e *evidence) read() error {
 				len(bad), bad[0]),
 		})
 	}
-	e.starts = sync.OnceValue(func() []result.Capacity { return startsOf(e.dir, e.plan) })
+	e.starts = sync.OnceValue(func() []start { return startsOf(e.dir, e.plan) })
 	return err
 }
 

@@ -24,7 +24,7 @@ func Outside(dir string, p *plan.Plan) (folders, files []string, err error) {
 	}
 	for _, role := range p.Roles {
 		if role.Report != "" && !filepath.IsLocal(role.Report) {
-			files = append(files, role.Report+plan.ReportSuffix)
+			files = append(files, role.ReportFile(0))
 		}
 	}
 	if hasSecrets(p) {

@@ -1,13 +1,9 @@
 package collect
 
 import (
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/profllm/profllm/pkg/job"
-	"github.com/profllm/profllm/pkg/plan"
-	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -101,38 +97,4 @@ func pace(e *evidence, w *warnings, kind, from, to string, took time.Duration) *
 		return nil
 	}
 	return &p
-}
-
-// addReports looks for what a profiler left. A planned report that is missing is a
-// missing file; with several servers the record names the first one's.
-func addReports(e *evidence, d *draft) {
-	r, ev := d.record, &d.facts
-	if e.plan == nil {
-		return
-	}
-	for _, role := range e.plan.Roles {
-		if role.Report == "" {
-			continue
-		}
-		ev.Profiled = true
-		if r.Profiling == nil {
-			r.Profiling = &result.Profiling{Enabled: true}
-		}
-		name := role.Report + plan.ReportSuffix
-		file := name
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(e.dir, file)
-		}
-		info, err := os.Stat(file)
-		if err != nil || info.Size() == 0 {
-			if e.sentinel != nil || e.over() {
-				ev.Missing = append(ev.Missing, name)
-			}
-			continue
-		}
-		if r.Profiling.TraceFilePath == "" {
-			mb := float64(info.Size()) / 1e6
-			r.Profiling.TraceFilePath, r.Profiling.TraceFileSizeMB = name, &mb
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ func TestInstanceDied(t *testing.T) {
 	require.Equal(t, "fail", outcome(t, r, "role-died"), "there is one of it")
 }
 
-// covers: PL-V29
+// covers: PL-V29, PRF-13, PRF-14, SCH-14
 func TestProfilerReports(t *testing.T) {
 	dir := replicated(t, func(p *plan.Plan) {
 		p.Roles[0].Report, p.Roles[1].Report = "raw/nsys-prefill-0", "raw/nsys-decode_0-0"
@@ -119,5 +120,34 @@ func TestProfilerReports(t *testing.T) {
 	require.InDelta(t, 2, *r.Profiling.TraceFileSizeMB, 1e-9)
 	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/nsys-prefill-0.nsys-rep")
 	require.Equal(t, "fail", outcome(t, r, "files-missing"))
+	require.False(t, r.Validity.Baseline())
+}
+
+// Each record has the traces of its own load, and says of a server that it left none.
+//
+// covers: PL-V29, PRF-13, PRF-14, SCH-14
+func TestTorchTraces(t *testing.T) {
+	dir := replicated(t, func(p *plan.Plan) {
+		p.Roles[0].TraceDir, p.Roles[1].TraceDir = "raw/torch/prefill", "raw/torch/decode_0"
+	})
+	const mine = "raw/torch/decode_0/dp0_pp0_tp1_dcp0_ep0_rank1.7.pt.trace.json.gz"
+	write(t, dir, mine, strings.Repeat("x", 3_000_000))
+	write(t, dir, "raw/torch/decode_0/rank0.6.pt.trace.json.gz", "of another load")
+	write(t, dir, "raw/torch/prefill/rank0.8.pt.trace.json.gz", "")
+	write(t, dir, "raw/torch/prefill/rank0.profiler_out.txt", "a table")
+	write(t, dir, "events.jsonl", `{"time":"2026-11-21T04:56:00Z","event":"trace-written","load":"other","role":"decode_0","file":"raw/torch/decode_0/rank0.6.pt.trace.json.gz"}
+{"time":"2026-11-21T04:56:01Z","event":"trace-failed","role":"prefill","text":"http://x/start_profile: 404 Not Found"}
+`)
+	r := only(t, collector(t), dir, completed())
+	require.True(t, r.Profiling.Enabled)
+	size, rank := 3.0, 1
+	require.Equal(t, []result.Trace{{Kind: result.TorchTrace, Path: mine, SizeMB: &size, Role: "decode_0", Rank: &rank,
+		Process: "worker"}}, r.Profiling.Traces)
+	require.Equal(t, mine, r.Profiling.TraceFilePath)
+	require.Equal(t, "fail", outcome(t, r, "files-missing"))
+	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/torch/prefill/*.pt.trace.json.gz")
+	require.True(t, slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
+		return w.Kind == result.TraceFailed && w.Text == "profiler of prefill: http://x/start_profile: 404 Not Found"
+	}))
 	require.False(t, r.Validity.Baseline())
 }

@@ -117,6 +117,10 @@ func inner(path string) *schema {
 		return closed("scenario.GitRepo")
 	case "scenario.definition/nsys":
 		return closed("plan.nsys")
+	case "scenario.definition/viztracer":
+		return closed("plan.viztracer")
+	case "scenario.definition/torch_profiler":
+		return open("plan.torchProfiler") // the others are those of vLLM's profiler_config
 	case "scenario.entry/dependencies":
 		return list(closed("scenario.Dependency"))
 	case "scenario.entry/phases":

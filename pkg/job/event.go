@@ -41,19 +41,25 @@ type RepeatsOver struct {
 
 // The events.
 const (
-	RoleReady    = "role-ready"
-	AllReady     = "all-ready"
-	LoadBegins   = "load-begins"
-	RoleDied     = "role-died"
-	ClientBegins = "client-begins" // Text is its phase
-	ClientEnded  = "client-ended"
-	NotReady     = "not-ready"     // a role's time was over
-	CheckFailed  = "check-failed"  // a phase ended with 0 and its log does not say so
-	Stopping     = "stopping"      // from here on, ends of roles are ours
-	CacheKept    = "cache-kept"    // a prefix cache could not be reset; Text says why
-	UntilOver    = "until-over"    // the runs that this one accompanies are over
-	RepeatsEnd   = "repeats-end"   // the load and those after it in its series do not run; Text says why
-	SecretMasked = "secret-masked" // a process had written a secret to File; it is overwritten
+	RoleReady     = "role-ready"
+	AllReady      = "all-ready"
+	LoadBegins    = "load-begins"
+	RoleDied      = "role-died"
+	ClientBegins  = "client-begins" // Text is its phase
+	ClientEnded   = "client-ended"
+	NotReady      = "not-ready"      // a role's time was over
+	CheckFailed   = "check-failed"   // a phase ended with 0 and its log does not say so
+	Stopping      = "stopping"       // from here on, ends of roles are ours
+	CacheKept     = "cache-kept"     // a prefix cache could not be reset; Text says why
+	HoldOver      = "hold-over"      // a run that only serves ends; Text says why
+	UntilOver     = "until-over"     // the runs that this one accompanies are over
+	RepeatsEnd    = "repeats-end"    // the load and those after it in its series do not run; Text says why
+	TraceStarted  = "trace-started"  // of every engine that did not fail, for a load
+	TraceStopping = "trace-stopping" // the engines write their traces
+	TraceWritten  = "trace-written"  // File is a finished trace
+	TraceStopped  = "trace-stopped"  // every engine has answered, or its time was over
+	TraceFailed   = "trace-failed"   // an engine did not start or stop its profiler; Text says why
+	SecretMasked  = "secret-masked"  // a process had written a secret to File; it is overwritten
 
 	Looked          = "preflight"        // every node was looked at; Text is the verdict
 	PreflightFailed = "preflight-failed" // a check ends the job before servers start

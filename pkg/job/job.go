@@ -131,7 +131,7 @@ func (j *Job) linkEngine(binary string) error {
 	if err := os.MkdirAll(j.path("bin"), 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"vllm", "ray", "python3", "nsys", "nvidia-smi"} {
+	for _, name := range []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi"} {
 		link := j.path("bin", name)
 		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

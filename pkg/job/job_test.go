@@ -172,7 +172,7 @@ func TestStart(t *testing.T) {
 		for range 2 { // a requeue finds the links
 			require.NoError(t, j.Start())
 		}
-		for _, name := range []string{"vllm", "ray", "python3", "nsys", "nvidia-smi"} {
+		for _, name := range []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi"} {
 			to, err := os.Readlink(j.path("bin", name))
 			require.NoError(t, err)
 			require.Equal(t, "/opt/profllm", to)

@@ -39,6 +39,9 @@ func (j *Job) BeginLoad(ctx context.Context, name string) error {
 	} else if l.Cache != "" {
 		return fmt.Errorf("load %q: unknown value: cache = %q", name, l.Cache)
 	}
+	if err := j.startTraces(ctx, p, name); err != nil {
+		return err
+	}
 	j.scrape(ctx, j.loadDir(l), Before, nil)
 	return j.event(Event{Event: LoadBegins, Load: name})
 }

@@ -130,6 +130,10 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		return err
 	}
 	w := watch{job: j, plan: p, procs: procs, lost: map[string]bool{}}
+	when, grace := "while a client ran", clientGrace
+	if p.Serve != nil { // nobody else has anything to say
+		when, grace = "after it was ready", 0
+	}
 	events, err := ReadEvents(j.Dir)
 	if err != nil {
 		return err
@@ -140,7 +144,8 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		}
 	}
 	before := len(w.lost)
-	defer w.sample(ctx, client)()
+	endSamples := w.sample(ctx, client)
+	defer endSamples()
 	for running := true; running; {
 		running = alive(until)
 		for _, proc := range procs {
@@ -155,9 +160,9 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 			}
 			// A client fails by itself when its server goes; it has a moment
 			// to say so, and its words and numbers are kept.
-			for end := j.Now().Add(clientGrace); alive(until) && j.Now().Before(end) && sleep(ctx, poll); {
+			for end := j.Now().Add(grace); alive(until) && j.Now().Before(end) && sleep(ctx, poll); {
 			}
-			return j.died(proc.Name, "while a client ran")
+			return j.died(proc.Name, when)
 		}
 		if running && !sleep(ctx, poll) {
 			return ctx.Err()
@@ -165,7 +170,7 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 	}
 	for _, name := range w.refused(ctx) {
 		if !w.spared(name) {
-			return j.died(name, "while a client ran")
+			return j.died(name, when)
 		}
 		if err := w.recordLoss(ctx, name, client); err != nil {
 			return err
@@ -175,7 +180,11 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 		w.scrape(ctx, Ended)
 	}
 	w.scrape(ctx, path.Base(client))
-	return j.event(Event{Event: ClientEnded, Text: client})
+	if err := j.event(Event{Event: ClientEnded, Text: client}); err != nil {
+		return err
+	}
+	endSamples()
+	return w.stopTraces(ctx, client)
 }
 
 // watch is what Watch knows while a client runs.

@@ -94,6 +94,7 @@ type Service struct {
 	Disaggregated bool
 	Config        map[string]any // kind of role → engine arguments
 	Cache         Cache
+	Torch         *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
 	Notes         []string // what a person should know, e.g. keys without effect
 }
 
@@ -102,6 +103,14 @@ type Cache struct {
 	Path string // of a POST, "" if they cannot be told
 	Env  []Var  // what an engine needs to listen to it
 	Off  bool   // the engines have none
+}
+
+// Torch says how PyTorch's profiler runs inside the engines of a service.
+type Torch struct {
+	Start, Stop string // paths of the POSTs that start and stop it
+	// Configure returns what makes an engine write traces into a folder: options of its command
+	// and its environment. config has the user's settings; limit is how long an engine may write.
+	Configure func(config *source.Table, dir string, limit time.Duration) ([]Word, []Var, error)
 }
 
 // Target is what a client measures.
@@ -230,6 +239,7 @@ func Make(in Input) (*Plan, error) {
 	}
 	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
+	c.Add(p.trace(in, service))
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.give(secrets))

@@ -2,9 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"path"
-	"strings"
-	"time"
 
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -28,16 +25,8 @@ type nsys struct {
 	ExtraArgs         []string `toml:"extra_args"`          // Further options, after the others.
 }
 
-// ReportSuffix ends the name of a finished report.
-const ReportSuffix = ".nsys-rep"
-
-// ReportWait is how long a profiler may write its report after its server was
-// told to end.
-const ReportWait = time.Minute
-
-// profile puts nsys around every engine. Each report is named after its role and
-// rank: servers that share a name would overwrite each other's.
-func (p *Plan) profile(in Input) error {
+// nsys puts nsys around every engine.
+func (p *Plan) nsys(in Input) error {
 	if in.Test.Nsys == nil {
 		return nil
 	}
@@ -57,40 +46,15 @@ func (p *Plan) profile(in Input) error {
 	if n.Output == "" {
 		n.Output = "nsys"
 	}
-	if !path.IsAbs(n.Output) {
-		n.Output = path.Join("raw", n.Output)
+	err := p.wrapEngines(in.Test.Nsys.Pos, wrapper{name: "nsys", output: n.Output,
+		rank: "%q{SLURM_PROCID}", // nsys puts the variable's value there
+		lead: func(file, mark string) []string { return append(n.options(file), "env", mark) }})
+	if err != nil {
+		return err
 	}
-	for i := range p.Roles {
-		r := &p.Roles[i]
-		if !r.Engine {
-			continue
-		}
-		file := n.Output + "-" + r.Name + "-"
-		r.Report = file + "0"
-		if !path.IsAbs(file) {
-			file = path.Join(p.Dir, file)
-		}
-		if r.Step.Inner == 0 && r.Step.Tasks() > 1 { // every rank is a server
-			file += "%q{SLURM_PROCID}" // nsys puts the variable's value there
-		} else {
-			file += "0"
-		}
-		mark := p.RunID + "/" + r.Name
-		lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark, "--")...)
-		r.Step.wrap(append(append(lead, Texts(n.options(file)...)...), Texts("env", ProfiledVar+"="+mark)...))
-	}
-	if p.Job.Grace > 0 {
-		p.Job.Grace += Seconds(ReportWait)
-	}
-	p.Notes = append(p.Notes, in.Test.Nsys.Pos.String()+
-		": nsys profiles the servers, so the results cannot be a baseline")
 	p.noteCaptureRange(in, n)
 	return nil
 }
-
-// ProfiledVar marks the process under a profiler, and those that it starts, so
-// that they can be told from the profiler's own.
-const ProfiledVar = "PROFLLM_PROFILED"
 
 func (n *nsys) options(output string) []string {
 	words := []string{n.Binary, n.Task}
@@ -124,21 +88,13 @@ func (p *Plan) noteCaptureRange(in Input, n nsys) {
 	if n.CaptureRange != "cudaProfilerApi" {
 		return
 	}
-	has := func(argv []Word, option string) bool {
-		for _, w := range argv {
-			if s, ok := w.Literal(); ok && (s == option || strings.HasPrefix(s, option+"=")) {
-				return true
-			}
-		}
-		return false
-	}
 	server, client := true, false
 	for _, r := range p.Roles {
-		server = server && (!r.Engine || has(r.Step.Argv, "--profiler-config"))
+		server = server && (!r.Engine || hasOption(r.Step.Argv, "--profiler-config"))
 	}
 	for _, l := range p.Loads {
 		for _, c := range l.Clients {
-			client = client || has(c.Argv, "--profile")
+			client = client || hasOption(c.Argv, "--profile")
 		}
 	}
 	if !server || !client {

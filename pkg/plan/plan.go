@@ -66,6 +66,7 @@ type Plan struct {
 	Roles     []Role   `json:"roles"`                // none for a test without a service
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
@@ -73,6 +74,7 @@ type Plan struct {
 	Locked *Locked `json:"locked,omitempty"` // what must not differ from an earlier run; nil: nothing
 
 	Rehearsal *Rehearsal `json:"rehearsal,omitempty"` // nil: no rehearsal
+	Serve     *Serve     `json:"serve,omitempty"`     // only servers, and nothing is measured; nil: a measurement
 
 	Preflight  *config.Preflight `json:"preflight,omitempty"`  // nil: the defaults
 	Telemetry  *Telemetry        `json:"telemetry,omitempty"`  // nil: nothing is sampled of the nodes
@@ -85,6 +87,14 @@ type Plan struct {
 type Rehearsal struct {
 	Speed int     `json:"speed"`         // simulated time passes so many times faster; at least 1
 	Ready Seconds `json:"ready_limit_s"` // most that a role may take to become ready
+}
+
+// HoldStep is the name of the step that keeps the job of a Serve going.
+const HoldStep = "hold"
+
+// Serve says how long the servers of a run stay up that measures nothing.
+type Serve struct {
+	For Seconds `json:"for_s,omitempty"` // once they are ready; 0: until the job is told to end
 }
 
 // Speed is how many times faster simulated time passes; 1 if the engine is real.
@@ -337,8 +347,12 @@ type Role struct {
 	Executor string `json:"executor,omitempty"`
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
 	// none
-	Report string `json:"report,omitempty"`
-	Step   Step   `json:"step"`
+	Report     string `json:"report,omitempty"`
+	ReportKind string `json:"report_kind,omitempty"` // VizReport, or "" for that of nsys
+	// folder of the traces that the engine's own profiler writes, below the run directory; ""
+	// for none
+	TraceDir string `json:"trace_dir,omitempty"`
+	Step     Step   `json:"step"`
 
 	Sizes []Sized `json:"-"` // the keys that TP, PP and DP come from; while planning
 	IDs   Sized   `json:"-"` // the key that GPUs come from, "" if they are all of a node; while planning

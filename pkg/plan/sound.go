@@ -31,6 +31,9 @@ func (p *Plan) Sound() error {
 		if r.Report != "" && !filepath.IsAbs(r.Report) && !filepath.IsLocal(r.Report) {
 			return fmt.Errorf("roles[%d].report is outside the run's directory: %q", i, r.Report)
 		}
+		if r.TraceDir != "" && !filepath.IsLocal(r.TraceDir) {
+			return fmt.Errorf("roles[%d].trace_dir is outside the run's directory: %q", i, r.TraceDir)
+		}
 		if !p.inside(r.Step.Log) {
 			return fmt.Errorf("roles[%d].step.log is outside the run's directory: %q", i, r.Step.Log)
 		}

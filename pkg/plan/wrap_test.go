@@ -88,6 +88,37 @@ extra_args = ["--x", "y z"]
 	}
 }
 
+// VizTracer runs the server in its own process, which is the marked one. It has one file, so a
+// server of several ranks is refused.
+//
+// covers: PRF-9
+func TestVizTracer(t *testing.T) {
+	p, err := wrapped(t, "[Tests.viztracer]\nbinary = \"/opt/viztracer\"\nextra_args = [\"--log_gc\"]\n", false)
+	require.NoError(t, err)
+	require.Equal(t, "ray -- profllm job profile --mark exp_1/serve -- env PROFLLM_PROFILED=exp_1/serve /opt/viztracer "+
+		"-o /out/s/a/0/raw/viztracer-serve-0.json --log_gc -- serve it's", joined(p.Role("serve").Step.Argv))
+	require.Equal(t, "raw/viztracer-serve-0.json", p.Role("serve").ReportFile(0))
+	require.Equal(t, "proxy", joined(p.Role("proxy").Step.Argv))
+	require.Equal(t, plan.Seconds(150*time.Second), p.Job.Grace, "time for the traces")
+	require.Len(t, p.Notes, 1)
+	require.Contains(t, p.Notes[0], "viztracer profiles the servers, so the results cannot be a baseline")
+
+	p, err = wrapped(t, "[Tests.viztracer]\nbinary = \"/opt/viztracer\"\noutput = \"/elsewhere/x\"", true)
+	require.NoError(t, err)
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " viztracer -o /elsewhere/x-serve-0.json -- ")
+	p, err = wrapped(t, "[Tests.viztracer]\nenable = false\n", false)
+	require.NoError(t, err)
+	require.Equal(t, "ray -- serve it's", joined(p.Role("serve").Step.Argv))
+
+	_, err = wrapped(t, "[Tests.viztracer]\n[Tests.nsys]\n", false)
+	require.ErrorContains(t, err, "nsys and viztracer both run before the server")
+	_, err = wrapped(t, "[Tests.viztracer]\ntracer = 1\n", false)
+	require.ErrorContains(t, err, `unknown key "tracer"`)
+	two := role("serve", plan.Slice{Count: 2}, 0)
+	_, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.viztracer]\n"), nil, two))
+	require.ErrorContains(t, err, "viztracer writes one file, but serve has a server on each of 2 nodes")
+}
+
 // The first pattern of the file that the whole command matches counts; what only
 // starts a server is not wrapped.
 //

@@ -54,7 +54,7 @@ func (b *builder) checked(t scenario.Test) error {
 	_, err = workload(t, false)
 	c.Add(err)
 	for _, l := range phases(t) {
-		_, err := b.load(t, l)
+		_, err := b.load(t, l, "")
 		c.Add(err)
 	}
 	return c.Err()

@@ -32,7 +32,8 @@ type Options struct {
 	// ImageLauncher is the launcher of a test that names an image, where nobody chooses one; "" is
 	// pyxis, or on a machine without a scheduler bare.
 	ImageLauncher string
-	Single        bool // everything in one allocation, one run after the other
+	Single        bool   // everything in one allocation, one run after the other
+	Serve         *Serve // only servers, without a client; nil: everything
 
 	// Images are the staged files that were found, by path (see Site). A plan uses one
 	// in place of its image.
@@ -74,6 +75,12 @@ func Execution(name string, o Options) string {
 // complaints of all tests are returned together. A point of a sweep that cannot
 // work is left out, as long as another can.
 func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
+	if o.Serve != nil {
+		var err error
+		if s, err = o.Serve.served(s); err != nil {
+			return nil, err
+		}
+	}
 	b := builder{scenario: s, system: sys, o: o, root: Root(s, o), first: map[string][]string{},
 		last: map[string][]string{}, taken: map[string]bool{}}
 	var c source.Complaints
@@ -315,7 +322,7 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 		if dir != in.Dir {
 			id = runID(in.Created, dir)
 		}
-		load, err := b.load(t, l)
+		load, err := b.load(t, l, in.Dir)
 		c.Add(err)
 		load.Name, load.Dir, load.RunID, load.Cache, load.Keeps, load.Pos = l.name, dir, id, l.cache, l.keeps, l.pos
 		load.Step, load.Values, load.Repeat = l.step, l.values, l.repeat
@@ -329,6 +336,9 @@ func (b *builder) run(t scenario.Test, in plan.Input, loads []load) (*plan.Plan,
 	p, err := b.make(t, in)
 	c.Add(err)
 	if p != nil {
+		if w := b.o.Serve; w != nil {
+			p.Serve = &plan.Serve{For: plan.Seconds(w.For)}
+		}
 		c.Add(p.Sound()) // whoever reads the plan asks for it
 		if note := unsteady(t, loads, in.Loads); note != "" {
 			p.Notes = append(p.Notes, note)
@@ -382,10 +392,13 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 	return fmt.Sprintf("%s: the results will be no-steady-state: %s", pos, strings.Join(said, ", "))
 }
 
-// load makes the clients of one load.
-func (b *builder) load(t scenario.Test, l load) (plan.LoadInput, error) {
+// load makes the clients of one load of the run in dir.
+func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, error) {
 	var in plan.LoadInput
 	var c source.Complaints
+	if w := b.o.Serve; w != nil {
+		return plan.LoadInput{Clients: []plan.Client{hold{dir: dir, time: w.For}}}, nil
+	}
 	if !serves(t.Template) {
 		return in, nothingToMeasure(t)
 	}
@@ -487,6 +500,7 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 		dir := path.Join(below, t.ID)
 		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o,
 			taken: map[string]bool{}}
+		hook.o.Serve = nil
 		p, err := hook.run(t, hook.input(t, dir), phases(t))
 		c.Add(err)
 		hooks = append(hooks, plan.Hook{Name: t.ID, Dir: dir, Plan: p})

@@ -119,6 +119,10 @@ func (r *Reader) inside(p *Progress) {
 			client, p.Doing, began = e.Text, e.Text, e.Time
 		case job.ClientEnded:
 			client, p.Doing = "", e.Text+" ended"
+		case job.TraceStopping: // a large trace takes minutes
+			p.Doing = "servers write their traces"
+		case job.TraceStopped:
+			p.Doing = "traces written"
 		case job.Stopping:
 			client, p.Doing, stopping = "", "stopping", true
 		}

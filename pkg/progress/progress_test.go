@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -47,5 +48,24 @@ func TestLastWords(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(log, []byte(text), 0o644))
 		require.Equal(t, want, lastWords(log), text)
+	}
+}
+
+// While servers write traces, the client is over and the run is not.
+func TestTracesAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	p := &plan.Plan{Schema: plan.Schema, RunID: "R", Dir: dir, Loads: []plan.Load{{RunID: "R", Dir: dir}}}
+	require.NoError(t, run.Fill(dir, p, []byte("#!/bin/bash\n")))
+	events := `{"time":"2026-11-25T12:00:00Z","event":"client-ended","text":"bench"}
+{"time":"2026-11-25T12:00:01Z","event":"trace-stopping"}
+`
+	for more, want := range map[string]string{
+		"": "servers write their traces",
+		`{"time":"2026-11-25T12:00:09Z","event":"trace-stopped"}` + "\n": "traces written",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, run.EventFile), []byte(events+more), 0o644))
+		at := Progress{Dir: dir}
+		(&Reader{}).inside(&at)
+		require.Equal(t, want, at.Doing)
 	}
 }

@@ -136,6 +136,7 @@ type clientView struct {
 
 func loadOf(p *plan.Plan, l *plan.Load) loadView {
 	v := loadView{Name: l.Name, Announce: len(p.Loads) > 1 || l.Cache != "", Phase: l.Phase("load")}
+	v.Announce = v.Announce || p.Tracing != nil && len(l.Clients) > 0 // the job starts the profilers
 	v.Asks = l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0
 	for i := range l.Clients {
 		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), &l.Clients[i]})

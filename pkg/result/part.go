@@ -94,6 +94,7 @@ const (
 	CutShort    WarningKind = "cut-short"     // the client says that it was ended before its load was over
 	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
 	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
+	TraceFailed WarningKind = "trace-failed"  // a server did not start or stop its profiler; Key is the role
 	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
 	NodeUnfit   WarningKind = "preflight"     // what a node looked like before the start; Key is node/check
 	NodeUnclean WarningKind = "leftover"      // what was found on a node after the end; Key is the node

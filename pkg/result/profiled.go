@@ -7,8 +7,8 @@ import (
 )
 
 // wrapper matches a profiler in front of a command, also inside a shell's text: Nsight
-// Systems and Compute, AMD's rocprof in its versions, perf.
-var wrapper = regexp.MustCompile(`(?:^|[\s;&|(/])(nsys\s+(?:profile|launch|start)|ncu|rocprof(?:v[23]|-compute|-sys-\w+)?|perf\s+(?:record|stat))\s`)
+// Systems and Compute, AMD's rocprof in its versions, perf, and VizTracer with its output.
+var wrapper = regexp.MustCompile(`(?:^|[\s;&|(/])(nsys\s+(?:profile|launch|start)|ncu|rocprof(?:v[23]|-compute|-sys-\w+)?|perf\s+(?:record|stat)|viztracer\s+-o)\s`)
 
 // profilerVars are variables by which old releases of vLLM load a profiler: its
 // directory, or CUDA's for nsys. SGLang's name a directory only, which its client uses
@@ -21,7 +21,7 @@ var profilerVars = []string{"VLLM_TORCH_PROFILER_DIR", "VLLM_TORCH_CUDA_PROFILE"
 // vLLM's and SGLang's benchmarks).
 func ProfilerOf(argv []string) string {
 	if m := wrapper.FindStringSubmatch(strings.Join(argv, " ") + " "); m != nil {
-		return m[1]
+		return strings.TrimSuffix(m[1], " -o")
 	}
 	for i, word := range argv {
 		name, value, given := strings.Cut(word, "=")

@@ -79,7 +79,9 @@ type Config struct {
 	// one free-form table: the engine owns its flags.
 	Server map[string]any `json:"server" jsonschema:"engine parameters, snake_case"`
 	// Roles holds what differs between roles of a disaggregated server.
-	Roles     []RoleConfig `json:"roles,omitempty"`
+	Roles []RoleConfig `json:"roles,omitempty"`
+	// Resolved is what each role's options came to, with the defaults, as the engine itself says.
+	Resolved  []RoleConfig `json:"resolved,omitempty" jsonschema:"what the options of each role came to, by the engine's start-up log: its own names and, where a value is no number or truth value, Python's words"`
 	Benchmark Benchmark    `json:"benchmark"`
 	// Settings is all that was asked, also what Benchmark has no field for.
 	Settings map[string]string `json:"settings,omitempty" jsonschema:"settings of the run, by their key in definition files: NUM_NODES, cmd_args.ROLE.OPTION, bench_cmd_args.OPTION, extra_env_vars.NAME"`
@@ -182,12 +184,30 @@ type Hardware struct {
 	OS             string   `json:"os,omitempty"`
 }
 
+// Trace is a file that a profiler of a server left.
+type Trace struct {
+	Kind    string   `json:"kind" jsonschema:"torch (PyTorch's profiler in the server), nsys or viztracer"`
+	Path    string   `json:"path" jsonschema:"below the run directory, or absolute"`
+	SizeMB  *float64 `json:"size_mb,omitempty" jsonschema:"10^6 bytes"`
+	Role    string   `json:"role,omitempty" jsonschema:"the server, such as prefill_1"`
+	Rank    *int     `json:"rank,omitempty" jsonschema:"rank of the worker, or of the process that was wrapped, if it is known"`
+	Process string   `json:"process,omitempty" jsonschema:"worker or frontend (the API server), if it is known"`
+}
+
+// Kinds of a Trace.
+const (
+	TorchTrace = "torch"
+	NsysTrace  = "nsys"
+	VizTrace   = "viztracer"
+)
+
 // Profiling says whether a profiler ran; a profiled run is never compared.
 type Profiling struct {
 	Enabled         bool     `json:"enabled"`
 	By              string   `json:"by,omitempty" jsonschema:"what shows that the run was profiled, such as nsys profile, --profile or profiler_config"`
 	TraceFilePath   string   `json:"trace_file_path,omitempty"`
 	TraceFileSizeMB *float64 `json:"trace_file_size_mb,omitempty"`
+	Traces          []Trace  `json:"traces,omitempty" jsonschema:"what the profilers of the servers left"`
 }
 
 // Placement says what ran where.

@@ -16,8 +16,8 @@ import (
 // leaves a run whose job is known to be over.
 var (
 	attemptFiles = []string{RawDir, LogDir, TelemetryDir, LeftDir, SentinelFile, PlacementFile, PreflightFile,
-		NodesFile, ResultFile, EventFile}
-	jobFiles = []string{"stdout.txt", "stderr.txt", "job.env", ClaimFile, SubmitFile, StateFile}
+		NodesFile, ServingFile, ResultFile, EventFile}
+	jobFiles = []string{"stdout.txt", "stderr.txt", "job.env", StopFile, ClaimFile, SubmitFile, StateFile}
 )
 
 // SetAside moves the files of an earlier attempt from a run directory to attempts/N, where

@@ -24,10 +24,12 @@ const (
 	SentinelFile  = "finish.json"
 	ResultFile    = "result.json"
 	EventFile     = "events.jsonl"
-	BatchFile     = "batch.json"  // of a batch, in the place of plan.json
-	RunsFile      = "runs.txt"    // beside it: its run directories, one a line
-	ImportFile    = "import.json" // in the place of plan.json: what another program measured
-	LoadFile      = "load.json"   // in the directory of a load that lies outside of its run's
+	ServingFile   = "serving.json" // of a run that only serves: where, once its servers are ready
+	StopFile      = "stop"         // asks such a run to end
+	BatchFile     = "batch.json"   // of a batch, in the place of plan.json
+	RunsFile      = "runs.txt"     // beside it: its run directories, one a line
+	ImportFile    = "import.json"  // in the place of plan.json: what another program measured
+	LoadFile      = "load.json"    // in the directory of a load that lies outside of its run's
 	RawDir        = "raw"
 	TelemetryDir  = "telemetry"
 	LogDir        = "logs"

@@ -166,7 +166,11 @@ type definition struct {
 	// Shell text before every command: one text, or a table from regular expression to text,
 	// whose first match counts.
 	CustomBash *source.Value `toml:"custom_bash"`
-	Nsys       *source.Table `toml:"nsys"` // Nsight Systems around every server.
+	Nsys       *source.Table `toml:"nsys"`      // Nsight Systems around every server.
+	Viz        *source.Table `toml:"viztracer"` // VizTracer around every server (profllm).
+	// PyTorch's profiler inside of every vLLM server, started before and stopped after each load
+	// (profllm).
+	Torch *source.Table `toml:"torch_profiler"`
 
 	// Paths below cmd_args whose lists are values, not dimensions of a sweep.
 	DSEExcluded *source.Value `toml:"dse_excluded_args"`

@@ -52,11 +52,12 @@
 // status`, `ray stop` and the engine find the node's daemon. The registry is a TCP listener on
 // the head's port and speaks to this package only.
 //
-// # Nsight Systems
+// # Profilers
 //
 // `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace,
 // only what was run and that it is simulated. On SIGTERM it ends the command with the same
-// signal first. Other commands of nsys are not simulated.
+// signal first. Other commands of nsys are not simulated. `viztracer [options] -- COMMAND` does
+// the same with a trace of no calls.
 //
 // # GPUs
 //
@@ -86,7 +87,7 @@
 // word where a number is due, an unknown choice, a number beyond a limit.
 // PROFLLM_SIM_FLAGS=0.10.2 gives it the parser of another release, any takes every name and
 // value. Flags whose effect is not simulated are logged; what
-// JSON holds is not looked at, but for --kv-transfer-config. --config is refused, because its
+// JSON holds is not looked at, but for --kv-transfer-config and --profiler-config. --config is refused, because its
 // file would be ignored. A model is never looked for, also where it is an absolute path: that
 // lies in a container or on a node of a cluster, where no rehearsal can see it.
 //

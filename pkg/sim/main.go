@@ -18,7 +18,7 @@ import (
 // Main runs the simulated command and returns its exit code. Cancelling ctx is its SIGTERM.
 func Main(ctx context.Context, p program.Process) int {
 	if len(p.Args) == 0 {
-		return p.Fail(program.Usage, errors.New("no command: want vllm, ray, python3, nsys or nvidia-smi"))
+		return p.Fail(program.Usage, errors.New("no command: want vllm, ray, python3, nsys, viztracer or nvidia-smi"))
 	}
 	switch name := filepath.Base(p.Args[0]); {
 	case name == "vllm":
@@ -27,6 +27,8 @@ func Main(ctx context.Context, p program.Process) int {
 		return ray.Run(ctx, p, p.Args[1:])
 	case name == "nsys":
 		return tool.Nsys(ctx, p, p.Args[1:])
+	case name == "viztracer":
+		return tool.VizTracer(ctx, p, p.Args[1:])
 	case name == "nvidia-smi":
 		return tool.SMI(ctx, p, p.Args[1:])
 	case strings.HasPrefix(name, "python"):
@@ -35,7 +37,7 @@ func Main(ctx context.Context, p program.Process) int {
 		return tool.Named(p, name)(ctx, p.Args[1:])
 	default:
 		return p.Fail(program.Missing,
-			fmt.Errorf("%q is not simulated: want vllm, ray, python3, nsys or nvidia-smi", name))
+			fmt.Errorf("%q is not simulated: want vllm, ray, python3, nsys, viztracer or nvidia-smi", name))
 	}
 }
 

@@ -67,3 +67,25 @@ type nsysWritten struct {
 	Command   []string
 	Exit      int
 }
+
+func TestVizTracer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	var out, errs bytes.Buffer
+	p := program.Process{Args: []string{"viztracer", "--quiet", "-o", file, "--", "sh", "-c", "echo said; exit 4"},
+		Env: env(nil), Environ: os.Environ(), Stdout: &out, Stderr: &errs}
+	require.Equal(t, 4, Main(t.Context(), p), errs.String())
+	require.Equal(t, "said\n", out.String())
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var trace struct {
+		Simulated bool
+		Command   []string
+		Events    []any `json:"traceEvents"`
+	}
+	require.NoError(t, json.Unmarshal(data, &trace))
+	require.True(t, trace.Simulated)
+	require.Equal(t, []string{"sh", "-c", "echo said; exit 4"}, trace.Command)
+	require.Len(t, trace.Events, 1)
+	p.Args = []string{"viztracer", "vllm", "serve"}
+	require.Equal(t, program.Usage, Main(t.Context(), p))
+}

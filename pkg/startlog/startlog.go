@@ -22,7 +22,7 @@ import (
 // a server never says that the start is over.
 const (
 	mostBytes   = 32 << 20
-	longestLine = 4 << 10 // of a longer one, only the beginning is read
+	longestLine = 32 << 10 // of a longer one, only the beginning is read
 	mostEngines = 1 << 12
 )
 
@@ -32,6 +32,8 @@ type Start struct {
 	engines map[string]bool // processes that reported a KV cache, by their tag and log
 	phases  map[string]*result.StartPhase
 	logs    int
+
+	resolved map[string]any
 }
 
 // Add reads the next log of the instance, up to the line that says that the server is ready.
@@ -120,6 +122,7 @@ func (s *Start) line(c *clock, line string) (over bool) {
 		s.phase(c, result.PhaseReady, nil)
 		return true
 	}
+	s.resolve(text)
 	s.message(c, tag, text)
 	return false
 }

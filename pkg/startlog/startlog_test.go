@@ -1,6 +1,7 @@
 package startlog_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,6 +164,8 @@ func FuzzAdd(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s startlog.Start
 		require.NoError(t, s.Add(strings.NewReader(string(data))))
+		_, err := json.Marshal(s.Resolved())
+		require.NoError(t, err)
 		c := s.Capacity()
 		if c == nil {
 			return
@@ -176,4 +179,28 @@ func FuzzAdd(f *testing.F) {
 			require.False(t, p.End != nil && *p.End < 0)
 		}
 	})
+}
+
+// What the options came to is in the engine's own line. Commas within brackets and quotes part
+// nothing, and a line that is cut short loses its last option.
+//
+// covers: OUT-2, SCH-5
+func TestResolved(t *testing.T) {
+	const begin = "(EngineCore_DP0 pid=7) INFO 11-26 01:02:03 [core.py:81] Initializing a V1 LLM engine (v0.32.0) with config: "
+	for text, want := range map[string]map[string]any{
+		begin + `model='/m, n', speculative_config=None, dtype=torch.float32, max_seq_len=2048, enforce_eager=True, ` +
+			`pooler=Pooler(a='x', b=[1, 2]), compilation_config={'mode': <Mode.NONE: 0>, 'sizes': [1, 2]}, share=0.5, seed=-1`: {
+			"model": "/m, n", "speculative_config": nil, "dtype": "torch.float32", "max_seq_len": int64(2048), "enforce_eager": true,
+			"pooler": "Pooler(a='x', b=[1, 2])", "compilation_config": "{'mode': <Mode.NONE: 0>, 'sizes': [1, 2]}", "share": 0.5, "seed": int64(-1),
+		},
+		begin + `seed=1, compilation_config={'mode': 1, 'x`: {"seed": int64(1)},
+		"INFO 11-26 01:02:03 llm_engine.py:237] Initializing an LLM engine (v0.6.3) with config: model='m', use_v2=False, ": {
+			"model": "m", "use_v2": false},
+		"INFO 11-26 01:02:03 [core.py:81] Initializing a V1 LLM engine (v0.32.0) with config: nothing": nil,
+		"INFO 11-26 01:02:03 [core.py:81] model='m'":                                                   nil,
+	} {
+		var s startlog.Start
+		require.NoError(t, s.Add(strings.NewReader(text+"\n")))
+		require.Equal(t, want, s.Resolved())
+	}
 }

@@ -34,11 +34,13 @@ func TestProfiledHoweverItIsAsked(t *testing.T) {
 		"in the test's environment":      {settings: map[string]string{"extra_env_vars.VLLM_TORCH_CUDA_PROFILE": "1"}, by: "VLLM_TORCH_CUDA_PROFILE"},
 		"the server's settings":          {server: map[string]any{"profiler_config": map[string]any{"profiler": "torch"}}, by: "profiler_config"},
 		"nsys":                           {p: argv("/opt/nsys", "profile", "-o", "x", "vllm", "serve"), by: "nsys profile"},
+		"VizTracer":                      {p: argv("env", "A=1", "viztracer", "-o", "x.json", "--", "vllm", "serve"), by: "viztracer"},
 		"in a shell":                     {p: argv("bash", "-c", "cd x && ncu --set full vllm serve m"), by: "ncu"},
 		"AMD's":                          {p: argv("rocprofv3", "--sys-trace", "--", "vllm", "serve"), by: "rocprofv3"},
 		"perf":                           {p: argv("perf", "record", "-g", "vllm", "serve"), by: "perf record"},
 		"an imported client's arguments": {p: result.Provenance{Imported: &result.Imported{Fields: map[string]any{"benchmark": map[string]any{"args": map[string]any{"profile": true}}}}}, by: "profile"},
 
+		"an installation of VizTracer":  {p: argv("bash", "-c", "pip install viztracer && vllm serve m")},
 		"nothing":                       {p: argv("vllm", "serve", "m")},
 		"profile is off":                {p: argv("vllm", "bench", "serve", "--profile=false")},
 		"no profiler in the config":     {p: argv("vllm", "serve", "m", "--profiler-config", `{"profiler": null}`)},

@@ -84,6 +84,28 @@ func waitForEnd(ctx context.Context, id string) bool {
 	}
 }
 
+// attached is the context of a job that also ends when the process that submitted it does, until
+// detach is called.
+func (j localJob) attached(ctx context.Context) (_ context.Context, detach func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		if waitForEnd(ctx, j.From.Job) {
+			j.complain("the command that started this job has ended, so the job ends")
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
+
+// complain writes a line to what the job's script writes.
+func (j localJob) complain(text string) {
+	f, err := os.OpenFile(filepath.Join(j.Dir, stderrFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		fmt.Fprintln(f, "profllm local job:", text)
+		f.Close()
+	}
+}
+
 // end ends the processes of a job that match: TERM, so that the script can say how
 // it ended, and after that much patience KILL, until none is left. It gives up a limit
 // later: a process that waits for a disk or a driver (state D) may never take its KILL.

@@ -46,6 +46,9 @@ type Local struct {
 
 	// GPUs are given to jobs; nil: jobs are told of as many as they ask for, as in a rehearsal.
 	GPUs *GPUs
+
+	// Attached jobs end when the process that submitted them does.
+	Attached bool
 }
 
 // New keeps the state of local jobs below base.
@@ -101,7 +104,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		}
 	}
 	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Hosts: l.hosts(u.Job().Nodes), State: temp,
-		Leased: leased, From: ourselves()}
+		Leased: leased, From: ourselves(), Attached: l.Attached}
 	if u.Kind() == plan.Array {
 		local.Tasks = len(u.Runs())
 	}
@@ -152,7 +155,10 @@ func (l *Local) devices(ctx context.Context, job *plan.Job) (environ, leased []s
 	return variables(got, len(job.GPUIDs) > 0), leased, err
 }
 
-const startedFile = "started.json"
+const (
+	startedFile = "started.json"
+	stderrFile  = "stderr.txt"
+)
 
 // newID names the job that a process of this machine watches over, so that no
 // scheduler has the like, and so that the process can be told from a later one
@@ -296,6 +302,7 @@ type localJob struct {
 	Tasks                    int      // of an array
 	Leased                   []string // what the job takes over
 	From                     holder   // and from whom
+	Attached                 bool     // the job ends when that process does
 
 	id string // once it is registered
 }
@@ -347,6 +354,11 @@ func watch(ctx context.Context, arg string, environ []string, stderr io.Writer) 
 		return 1
 	}
 	defer stop()
+	if j.Attached {
+		var detach func()
+		ctx, detach = j.attached(ctx)
+		defer detach()
+	}
 	code := 0
 	if j.Tasks == 0 {
 		code = runScript(ctx, j, environ)
@@ -401,7 +413,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		return 1
 	}
 	defer stdout.Close()
-	stderr, err := os.OpenFile(filepath.Join(j.Dir, "stderr.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	stderr, err := os.OpenFile(filepath.Join(j.Dir, stderrFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return 1
 	}

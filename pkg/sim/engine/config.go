@@ -16,6 +16,7 @@ type Config struct {
 	APIKeys   []string
 	Ray       bool
 	Headless  bool
+	Profile   Profile
 	SGLang    bool // answers as SGLang does, not as vLLM
 }
 

@@ -28,6 +28,7 @@ type engine struct {
 	kv      *connector    // nil: no KV connector
 	seen    atomic.Int64  // admitted sequences
 	stall   outage
+	profile profiler
 }
 
 func newEngine(c Config, k knobs.Settings, start time.Time) *engine {
@@ -204,6 +205,7 @@ func (r *record) step(m *registry, n int, miscount float64) {
 
 // count closes the books of a sequence.
 func (e *engine) count(r *record, err error) {
+	e.profile.add(r)
 	m, s := e.metrics, r.seq
 	reason := s.answer.finish
 	switch {

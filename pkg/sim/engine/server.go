@@ -66,6 +66,7 @@ func (s *Server) Handler() http.Handler {
 			writeJSON(w, http.StatusOK, map[string]string{"version": s.version()})
 		})
 		route("GET", "/metrics", s.serveMetrics)
+		s.profileRoutes(route)
 	}
 	route("GET", "/v1/models", s.models)
 	route("POST", "/v1/completions", s.generation(s.completions))

@@ -15,7 +15,7 @@ type Client func(ctx context.Context, args []string, now func() time.Time, stdou
 
 // A Process is what one simulated command is given.
 type Process struct {
-	Args           []string            // Args[0] is "vllm", "ray", "python3", "nsys" or "nvidia-smi"
+	Args           []string            // Args[0] is "vllm", "ray", "python3", "nsys", "viztracer" or "nvidia-smi"
 	Env            func(string) string // looks up one variable
 	Environ        []string            // the whole environment, for the daemon that `ray start` leaves behind
 	Stdout, Stderr io.Writer

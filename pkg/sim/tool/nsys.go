@@ -52,16 +52,9 @@ func Nsys(ctx context.Context, p program.Process, args []string) int {
 	if len(args) == 0 {
 		return p.Fail(program.Usage, errors.New("nsys profile: no command"))
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = p.Environ, p.Stdout, p.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if err := cmd.Start(); err != nil {
-		return p.Fail(program.Missing, fmt.Errorf("nsys profile: %w", err))
-	}
-	_ = cmd.Wait() // the exit code below says it
-	code := cmd.ProcessState.ExitCode()
-	if code < 0 {
-		code = program.Failed
+	code, ran := wrapped(ctx, p, "nsys profile", args)
+	if !ran {
+		return code
 	}
 	output = nsysVariable.ReplaceAllStringFunc(output, func(s string) string { return p.Env(s[3 : len(s)-1]) })
 	text, err := json.Marshal(nsysReport{Simulated: true, By: program.Version, Command: args, Options: options,
@@ -74,4 +67,20 @@ func Nsys(ctx context.Context, p program.Process, args []string) int {
 	}
 	fmt.Fprintf(p.Stdout, "Generated (profllm sim, no trace):\n    %s.nsys-rep\n", output)
 	return code
+}
+
+// wrapped runs the command behind a profiler and returns its exit code; false if it did not start.
+// On SIGTERM, the command gets the same signal.
+func wrapped(ctx context.Context, p program.Process, name string, args []string) (code int, ran bool) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.Environ, p.Stdout, p.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Start(); err != nil {
+		return p.Fail(program.Missing, fmt.Errorf("%s: %w", name, err)), false
+	}
+	_ = cmd.Wait() // the exit code below says it
+	if code = cmd.ProcessState.ExitCode(); code < 0 {
+		code = program.Failed
+	}
+	return code, true
 }

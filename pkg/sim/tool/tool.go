@@ -1,5 +1,5 @@
-// Package tool stands in for programs that serve nothing: nvidia-smi, nsys, bash, and
-// benchmarks of networks and disks.
+// Package tool stands in for programs that serve nothing: nvidia-smi, nsys, viztracer,
+// bash, and benchmarks of networks and disks.
 package tool
 
 import (

@@ -47,6 +47,9 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	if err != nil {
 		return p.Fail(program.Usage, err)
 	}
+	if s := p.Env("PROFLLM_SIM_FLAGS"); s != "" && s != "any" && arguments.Before(s, "0.13.0") {
+		c.Profile = profilerOfEnv(p.Env)
+	}
 	if key := p.Env("VLLM_API_KEY"); key != "" && len(c.APIKeys) == 0 {
 		c.APIKeys = []string{key}
 	}

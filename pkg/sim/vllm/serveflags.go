@@ -59,8 +59,10 @@ func parseServe(args []string) (engine.Config, program.Flags, error) {
 		}
 		*x.to = n
 	}
-	if err := readConnector(&c, &f); err != nil {
-		errs = append(errs, err)
+	for _, read := range []func(*engine.Config, *program.Flags) error{readConnector, readProfiler} {
+		if err := read(&c, &f); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return c, f, errors.Join(errs...)
 }
@@ -89,4 +91,47 @@ func readConnector(c *engine.Config, f *program.Flags) error {
 		return nil
 	}
 	return fmt.Errorf("--kv-transfer-config: kv_role %q: want kv_producer, kv_consumer or kv_both", v.Role)
+}
+
+// readProfiler takes the profiler from the JSON of --profiler-config or its dotted form.
+func readProfiler(c *engine.Config, f *program.Flags) error {
+	gzip := f.Bool("profiler-config.torch-profiler-use-gzip", true)
+	v := struct {
+		Profiler       string `json:"profiler"`
+		Dir            string `json:"torch_profiler_dir"`
+		UseGzip        *bool  `json:"torch_profiler_use_gzip"`
+		IgnoreFrontend bool   `json:"ignore_frontend"`
+	}{
+		f.Text("profiler-config.profiler", ""), f.Text("profiler-config.torch-profiler-dir", ""), &gzip,
+		f.Bool("profiler-config.ignore-frontend", false),
+	}
+	if text := f.Text("profiler-config", ""); text != "" {
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return fmt.Errorf("--profiler-config: %w", err)
+		}
+	}
+	switch {
+	case v.Profiler == "" && v.Dir == "":
+		return nil
+	case v.Profiler == "torch" && v.Dir == "":
+		return errors.New("--profiler-config: torch_profiler_dir must be set when profiler is 'torch'")
+	case v.Profiler != "torch" && v.Dir != "":
+		return errors.New("--profiler-config: torch_profiler_dir is only applicable when profiler is set to 'torch'")
+	}
+	c.Profile = engine.Profile{Kind: v.Profiler, Dir: v.Dir, Plain: v.UseGzip != nil && !*v.UseGzip,
+		Frontend: !v.IgnoreFrontend}
+	return nil
+}
+
+// profilerOfEnv takes the profiler of releases before 0.13.0 from its variables.
+func profilerOfEnv(env func(string) string) engine.Profile {
+	off := func(name string) bool { return env(name) == "0" }
+	switch dir := env("VLLM_TORCH_PROFILER_DIR"); {
+	case dir != "":
+		return engine.Profile{Kind: "torch", Dir: dir, Plain: off("VLLM_TORCH_PROFILER_USE_GZIP"),
+			Frontend: env("VLLM_TORCH_PROFILER_DISABLE_ASYNC_LLM") == "" || off("VLLM_TORCH_PROFILER_DISABLE_ASYNC_LLM")}
+	case env("VLLM_TORCH_CUDA_PROFILE") != "" && !off("VLLM_TORCH_CUDA_PROFILE"):
+		return engine.Profile{Kind: "cuda"}
+	}
+	return engine.Profile{}
 }

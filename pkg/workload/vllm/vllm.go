@@ -111,6 +111,7 @@ func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
 	s.Release = arguments.Serve.Nearest(w.release())
+	s.Torch = torch(s.Release)
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
 	s.Cache = plan.Cache{Path: "/reset_prefix_cache",
 		Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}

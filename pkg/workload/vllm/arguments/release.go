@@ -101,6 +101,9 @@ func (p *Program) Nearest(version string) string {
 	return list[len(list)-1].Version
 }
 
+// Before reports whether version a is older than version b, by their numbers.
+func Before(a, b string) bool { return compare(a, b) < 0 }
+
 // Declared is the version that a test says its vLLM has: by engine_version, or by the tag of an
 // official image; "" if it does not. A nightly build is newer than every release.
 func Declared(engineVersion, image string) string {

@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Kinds of a report that a profiler around a server writes.
+const (
+	NsysReport = "" // of the plans that name no kind
+	VizReport  = "viztracer"
+)
+
+// reportSuffixes end the names of finished reports, by kind.
+var reportSuffixes = map[string]string{NsysReport: ".nsys-rep", VizReport: ".json"}
+
+// ReportWait is how long a profiler may write its report after its server was
+// told to end.
+const ReportWait = time.Minute
+
+// ReportFile is the finished report of a rank of the role, below the run directory or absolute.
+func (r *Role) ReportFile(rank int) string {
+	return strings.TrimSuffix(r.Report, "0") + strconv.Itoa(rank) + reportSuffixes[r.ReportKind]
+}
+
+// ProfiledVar marks the process under a profiler, and those that it starts, so
+// that they can be told from the profiler's own.
+const ProfiledVar = "PROFLLM_PROFILED"
+
+// A wrapper is a profiler before the command of every server.
+type wrapper struct {
+	name   string
+	kind   string // of its reports
+	output string // stem of their names, below raw/ unless absolute
+	rank   string // stands for the rank in a file's name; "" if the profiler has no such thing
+	suffix string // that the profiler wants to be told
+	// the words before the server's, by the report's file and the assignment that marks the server
+	lead func(file, mark string) []string
+}
+
+// profile puts a profiler around every engine, if the test wants one.
+func (p *Plan) profile(in Input) error {
+	if in.Test.Nsys != nil && in.Test.Viz != nil {
+		return source.Errorf(in.Test.Viz.Pos, "nsys and viztracer both run before the server; use one of them").
+			Hintf("remove one of the two tables")
+	}
+	if err := p.nsys(in); err != nil {
+		return err
+	}
+	return p.viztracer(in)
+}
+
+// wrapEngines puts a profiler around every engine. Each report is named after its role and
+// rank: servers that share a name would overwrite each other's.
+func (p *Plan) wrapEngines(pos source.Pos, w wrapper) error {
+	if !path.IsAbs(w.output) {
+		w.output = path.Join("raw", w.output)
+	}
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		if !r.Engine {
+			continue
+		}
+		file := w.output + "-" + r.Name + "-"
+		r.Report, r.ReportKind = file+"0", w.kind
+		if !path.IsAbs(file) {
+			file = path.Join(p.Dir, file)
+		}
+		rank := "0"
+		if r.Step.Inner == 0 && r.Step.Tasks() > 1 { // every rank is a server
+			if rank = w.rank; rank == "" {
+				return source.Errorf(pos, "%s writes one file, but %s has a server on each of %d nodes", w.name, r.Name,
+					r.Step.Tasks()).Hintf("[nsys] writes a report for each")
+			}
+		}
+		mark := p.RunID + "/" + r.Name
+		lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark, "--")...)
+		r.Step.wrap(append(lead, Texts(w.lead(file+rank+w.suffix, ProfiledVar+"="+mark)...)...))
+	}
+	if p.Job.Grace > 0 {
+		p.Job.Grace += Seconds(ReportWait)
+	}
+	p.Notes = append(p.Notes, pos.String()+": "+w.name+" profiles the servers, so the results cannot be a baseline")
+	return nil
+}
