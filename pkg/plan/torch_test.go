@@ -65,7 +65,7 @@ func TestTorchProfiler(t *testing.T) {
 }
 
 // measured is a client that also asks for a profile.
-type measured struct{ client }
+type measured struct{}
 
 func (measured) Command(t plan.Target) (plan.Step, error) {
 	s, err := client{}.Command(t)

@@ -122,13 +122,18 @@ func meetMaster(ctx context.Context, log *engine.Logger, c engine.Config, s span
 		err = fmt.Errorf("torch.distributed.DistNetworkError: %w", err)
 	case isMissing && s.node > 0:
 		host, port, _ := net.SplitHostPort(s.master)
-		err = fmt.Errorf("torch.distributed.DistNetworkError: The client socket has timed out after %dms while trying to connect to (%s, %s).",
+		err = inTorch("DistNetworkError: The client socket has timed out after %dms while trying to connect to (%s, %s).",
 			storeTime.Milliseconds(), host, port)
 	case isMissing:
-		err = fmt.Errorf("torch.distributed.DistStoreError: Timed out after %d seconds waiting for clients. %d/%d clients joined.",
+		err = inTorch("DistStoreError: Timed out after %d seconds waiting for clients. %d/%d clients joined.",
 			int(storeTime.Seconds())+1, workers/s.nodes*(1+missing.Joined), workers)
 	}
 	return end, err
+}
+
+// inTorch is an error in the words of torch.distributed, which are sentences.
+func inTorch(format string, args ...any) error {
+	return errors.New("torch.distributed." + fmt.Sprintf(format, args...))
 }
 
 // numbers are those from first to before end.
