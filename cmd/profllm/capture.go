@@ -117,12 +117,24 @@ func lastVersion(said string) string {
 
 var versionLine = regexp.MustCompile(`(?m)^v?\d+(\.\d+)+\S*\s*$`)
 
+// lastBytes keeps the end of what is written.
+type lastBytes struct{ bytes.Buffer }
+
+func (l *lastBytes) Write(p []byte) (int, error) {
+	const most = 64 << 10
+	n, err := l.Buffer.Write(p)
+	if over := l.Len() - most; over > 0 {
+		l.Next(over)
+	}
+	return n, err
+}
+
 // output is what a program prints.
 func (a *app) output(ctx context.Context, argv []string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.WaitDelay = a.environ, time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // a container's program ends it
-	var said bytes.Buffer
+	var said lastBytes
 	cmd.Stderr = &said
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -134,6 +146,8 @@ func (a *app) output(ctx context.Context, argv []string) (string, error) {
 	data, readErr := io.ReadAll(regular.Limit(pipe, helpLimit))
 	if readErr != nil {
 		_ = cmd.Cancel()
+		_ = pipe.Close() // else it waits for a reader
+		time.AfterFunc(cmd.WaitDelay, func() { _ = cmd.Process.Kill() })
 	}
 	if err := cmd.Wait(); err != nil || readErr != nil {
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")

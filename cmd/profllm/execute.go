@@ -140,7 +140,7 @@ type cli struct {
 	Stage      stageCmd      `cmd:"" meant:"install,pull,download" help:"Fetch a scenario's images, repositories and models."`
 	Image      imageCmd      `cmd:"" help:"Manage staged container images."`
 	Verify     verifyCmd     `cmd:"" meant:"validate,lint,verify-configs" help:"Check definition files."`
-	Args       argsCmd       `cmd:"" meant:"options,flags,arguments" help:"List, show, check and compare the options of vllm serve, by release."`
+	Args       argsCmd       `cmd:"" meant:"options,flags,arguments" help:"List, show, check and compare the options of vllm serve and its load client, by release."`
 	Init       initCmd       `cmd:"" meant:"setup" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
@@ -150,7 +150,7 @@ type cli struct {
 	Probe      probeNodeCmd  `cmd:"" hidden:"" name:"probe-node" help:"Used by doctor: print the state of this machine."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
-	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a file."`
+	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a kind of file."`
 	Sim        simCmd        `cmd:"" help:"Simulate vllm, ray, the GSM8K script or a benchmark."`
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
 	Version    versionCmd    `cmd:"" help:"Print the version and the program that reads the GPUs."`

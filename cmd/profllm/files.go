@@ -18,7 +18,7 @@ import (
 
 // siteFlags say where the cluster is described.
 type siteFlags struct {
-	System    string `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm."`
+	System    string `aliases:"system-config" meant:"site,cluster,config" env:"PROFLLM_SYSTEM,CLOUDAI_SYSTEM_CONFIG" placeholder:"FILE" help:"System file; default: ask Slurm, or for run and serve this machine."`
 	OutputDir string `placeholder:"DIR" help:"Parent of the result directories; default: the system's output_path."`
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,9 +70,8 @@ func tracesOf(r *records.Run) (list []document.TraceEntry) {
 		if dir, err := filepath.Abs(r.Dir); err == nil {
 			e.Dir = dir
 		}
-		if _, err := os.Stat(file); err != nil {
-			e.Missing = true
-		}
+		_, err := os.Stat(file)
+		e.Missing = errors.Is(err, fs.ErrNotExist)
 		for _, o := range openers[t.Kind] {
 			if o.command {
 				e.Commands = append(e.Commands, o.how+" "+shellwords.Quote(file))

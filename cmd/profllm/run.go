@@ -62,7 +62,7 @@ func (c runCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.DryRun {
-		return a.printPlans(p, "text")
+		return a.printPlans(p, plansForm(c.Output))
 	}
 	if err := fitsRecord(c.record(), p); err != nil {
 		return fail(exitUsage, err)
@@ -78,6 +78,14 @@ func (c runCmd) Run(ctx context.Context, a *app) error {
 		err = errors.Join(err, copyRecord(c.record(), p.Runs[0].Plan.Dir))
 	}
 	return err
+}
+
+// plansForm is how plans are printed: text, unless json is asked for.
+func plansForm(output string) string {
+	if output == "json" {
+		return output
+	}
+	return "text"
 }
 
 // fitsRecord refuses a file that cannot take the record of what was planned, before anything runs.
@@ -121,11 +129,11 @@ func (a *app) local(ctx context.Context,
 	line := a.progressLine()
 	dirs, states, err := start(a.below(line).client(), line.show)
 	line.Set("")
-	if err != nil {
+	if len(dirs) == 0 {
 		return err
 	}
 	// Those that an interrupt has ended are judged too: their records say so.
-	err = errors.Join(a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states), context.Cause(ctx))
+	err = errors.Join(err, a.report(context.WithoutCancel(ctx), a.openCache(dirs), dirs, states), context.Cause(ctx))
 	a.next(root(), dirs, states)
 	return err
 }

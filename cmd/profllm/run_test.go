@@ -79,9 +79,7 @@ func TestRunTakesGPUs(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.samples, strings.Join(sampled, " "))
-			if c.visible == "" && name == "two" {
-				require.Len(t, r.System.GPUSamples.GPUs, 2, "it sees no others")
-			}
+			require.Len(t, r.System.GPUSamples.GPUs, len(sampled), "it sees no others")
 			require.NotEqual(t, "127.0.1.1", r.Placement.Nodes[0], "the machine has a name")
 			require.Contains(t, o.stderr, "this machine, ")
 		})
@@ -120,6 +118,17 @@ func TestRunRefuses(t *testing.T) {
 	o := profllm(t, dir, nil, "slurm", "submit", "--system", "machine.toml", "s.toml")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "hint: profllm run s.toml")
+}
+
+// A run that gets no GPUs ends the command, but not the results of those before it.
+func TestRunAfterRun(t *testing.T) {
+	dir := t.TempDir()
+	here(t, dir, "[[Tests]]\nid = \"u\"\nname = \"u\"\ndescription = \"d\"\ntest_template_name = \"vllm\"\ncmd_args.decode.gpu_ids = \"3\"\n"+
+		"dependencies = [{ type = \"start_post_comp\", id = \"t\" }]\n")
+	o := profllm(t, dir, append(machine(t, 8), "CUDA_VISIBLE_DEVICES=0"), "run", "--simulate", "s.toml")
+	require.Equal(t, exitNotSubmit, o.code)
+	require.Contains(t, o.stderr, "the test names GPU 3, which is not among those that it may use: 0")
+	require.Regexp(t, `(?m)^ t/0  valid \(simulated\)  80/80`, o.stdout)
 }
 
 // Who asks for GPUs that another run has waits for them, or is told who has them.

@@ -6,7 +6,7 @@ import (
 )
 
 type schemaCmd struct {
-	File string `arg:"" enum:"result,scenario,test,system" default:"result" help:"File: result, for result.json; scenario, test or system, for the definition files in editors."`
+	File string `arg:"" name:"kind" enum:"result,scenario,test,system" default:"result" help:"Kind of file: result (result.json; the default), or scenario, test or system (definition files, for editors)."`
 }
 
 func (c schemaCmd) Run(a *app) error {

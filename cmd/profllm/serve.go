@@ -56,7 +56,7 @@ func (c serveCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.DryRun {
-		return a.printPlans(p, "text")
+		return a.printPlans(p, plansForm(c.Output))
 	}
 	line := a.progressLine()
 	s := servers{app: a.below(line), file: c.ReadyFile, line: line}
@@ -141,6 +141,9 @@ func (s *servers) ready(at *run.Serving) error {
 		return nil // the document comes at the end
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", at.URL, at.Model)
+	if err != nil {
+		s.down()
+	}
 	return err
 }
 

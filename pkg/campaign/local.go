@@ -83,28 +83,38 @@ func (c *Client) runLocal(ctx context.Context, p *Planned, sched *local.Local,
 		}
 	}
 	r.clock.unknown = how.costs == nil
+	err = r.all(ctx, p.Root, scenario)
+	if err != nil { // what is over is told of, and nothing goes on
+		given, up := context.WithCancel(ctx)
+		up()
+		err = errors.Join(err, r.disband(given))
+	}
+	return r.dirs, r.ended, err
+}
+
+// all runs every unit of a scenario.
+func (r *localRuns) all(ctx context.Context, root string, scenario run.Scenario) error {
 	var late []string // what waits for the company's end
 	for _, rel := range scenario.InOrder() {
-		unit, err := run.ReadUnit(filepath.Join(p.Root, rel))
+		unit, err := run.ReadUnit(filepath.Join(root, rel))
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		if r.waits(unit) {
 			late = append(late, unit.Dir)
 		} else if err := r.start(ctx, unit.Dir); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
 	if err := r.disband(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
 	for _, dir := range late {
 		if err := r.start(ctx, dir); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	err = r.disband(ctx)
-	return r.dirs, r.ended, err
+	return r.disband(ctx)
 }
 
 // localRuns runs units one after the other. The company are those that end when
@@ -146,7 +156,7 @@ func (r *localRuns) start(ctx context.Context, dir string) error {
 	o := r.submitter.Submit(ctx, dir)
 	var refused *run.RefusedError
 	switch {
-	case errors.As(o.Err, &refused) && len(o.Unit.Job().After) > 0:
+	case errors.As(o.Err, &refused) && refused.Parent:
 		r.progress("%s: %v", r.relative(o.Dir), o.Err)
 		return nil
 	case o.Err != nil:
@@ -162,12 +172,13 @@ func (r *localRuns) start(ctx context.Context, dir string) error {
 
 // disband waits for the end of the company.
 func (r *localRuns) disband(ctx context.Context) error {
-	for _, o := range r.company {
+	company := r.company
+	r.company = nil
+	for _, o := range company {
 		if err := r.finish(ctx, o); err != nil {
 			return err
 		}
 	}
-	r.company = nil
 	return nil
 }
 

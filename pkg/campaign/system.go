@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/collect"
@@ -168,7 +169,9 @@ func (c *Client) here(ctx context.Context, sys *config.System) (*config.System, 
 		}
 	}
 	if !sys.Standalone() || sys.GPUsPerNode == 0 {
-		list, err := gpu.Beside(c.Executable).List(ctx)
+		within, done := context.WithTimeout(ctx, 30*time.Second) // a broken driver may never answer
+		list, err := gpu.Beside(c.Executable).List(within)
+		done()
 		if err != nil && !errors.Is(err, gpu.ErrNoDriver) {
 			return nil, fmt.Errorf("the GPUs of this machine: %w", err)
 		}

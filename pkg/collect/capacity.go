@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"errors"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -96,10 +95,7 @@ func startOf(dir fs.FS, names []string) start {
 		if err != nil {
 			continue
 		}
-		err = s.Add(f)
-		if errors.Join(err, f.Close()) != nil {
-			continue // what came before the damage stays
-		}
+		_, _ = s.Add(f), f.Close() // what came before a damage stays
 	}
 	of := start{resolved: s.Resolved()}
 	if c := s.Capacity(); c != nil {

@@ -145,7 +145,7 @@ func TestTorchTraces(t *testing.T) {
 		Process: "worker"}}, r.Profiling.Traces)
 	require.Equal(t, mine, r.Profiling.TraceFilePath)
 	require.Equal(t, "fail", outcome(t, r, "files-missing"))
-	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/torch/prefill/*.pt.trace.json.gz")
+	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/torch/prefill/*.pt.trace.json*")
 	require.True(t, slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
 		return w.Kind == result.TraceFailed && w.Text == "profiler of prefill: http://x/start_profile: 404 Not Found"
 	}))

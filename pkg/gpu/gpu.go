@@ -39,6 +39,12 @@ type Process struct {
 	Used int64  `json:"memory_used,omitempty"` // bytes; 0 where the driver does not say
 }
 
+// Shown is a GPU under the number by which a job knows it.
+type Shown struct {
+	Index int
+	UUID  string
+}
+
 // Program is the name of the program that calls NVML.
 const Program = "profllm-nvml"
 
@@ -48,8 +54,8 @@ const SMI = "nvidia-smi"
 // Reader is how the GPUs of this machine are read. The zero value asks nvidia-smi
 // alone. It is safe for concurrent use.
 type Reader struct {
-	NVML string   // path of profllm-nvml; "": it is not asked
-	View []string // UUIDs of the GPUs that are shown, numbered in this order; nil: all
+	NVML string  // path of profllm-nvml; "": it is not asked
+	View []Shown // the GPUs that are shown, as they are numbered; nil: all
 }
 
 // Beside is the reader that belongs to a program: profllm-nvml in the same folder.

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// shown are the devices of a view, numbered in its order. A nil view shows all.
-func shown(view []string, devices []Device) []Device {
+// shown are the devices of a view. A nil view shows all.
+func shown(view []Shown, devices []Device) []Device {
 	if view == nil {
 		return devices
 	}
 	var list []Device
-	for i, uuid := range view {
+	for _, v := range view {
 		for _, d := range devices {
-			if d.UUID == uuid {
-				d.Index = i
+			if d.UUID == v.UUID {
+				d.Index = v.Index
 				list = append(list, d)
 			}
 		}
@@ -25,15 +25,15 @@ func shown(view []string, devices []Device) []Device {
 }
 
 // shownSamples are the samples of a view's devices.
-func shownSamples(view []string, samples []Sample) []Sample {
+func shownSamples(view []Shown, samples []Sample) []Sample {
 	if view == nil {
 		return samples
 	}
 	var list []Sample
-	for i, uuid := range view {
+	for _, v := range view {
 		for _, s := range samples {
-			if s.UUID == uuid {
-				s.Index = i
+			if s.UUID == v.UUID {
+				s.Index = v.Index
 				list = append(list, s)
 			}
 		}
@@ -68,7 +68,7 @@ func named(devices []Device, text string) (list []Device, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		n, notNumber := strconv.Atoi(word)
-		if word == "" || notNumber == nil && n < 0 {
+		if word == "" || word == "NoDevFiles" || notNumber == nil && n < 0 {
 			break
 		}
 		i := slices.IndexFunc(devices, func(d Device) bool {
@@ -76,6 +76,9 @@ func named(devices []Device, text string) (list []Device, err error) {
 		})
 		if i < 0 {
 			return nil, fmt.Errorf("there is no GPU %s here", word)
+		}
+		if slices.ContainsFunc(list, func(d Device) bool { return d.UUID == devices[i].UUID }) {
+			return nil, fmt.Errorf("GPU %s is named twice", word)
 		}
 		list = append(list, devices[i])
 	}

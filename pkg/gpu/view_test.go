@@ -30,16 +30,18 @@ func TestAllowed(t *testing.T) {
 		want []int
 		err  string
 	}{
-		"nothing said":        {nil, []int{0, 1, 2, 3}, ""},
-		"numbers":             {map[string]string{"CUDA_VISIBLE_DEVICES": "3, 1"}, []int{3, 1}, ""},
-		"UUIDs":               {map[string]string{"CUDA_VISIBLE_DEVICES": "GPU-cccc,GPU-a"}, []int{2, 0}, ""},
-		"none":                {map[string]string{"CUDA_VISIBLE_DEVICES": ""}, nil, ""},
-		"none, in CUDA's way": {map[string]string{"CUDA_VISIBLE_DEVICES": "-1"}, nil, ""},
-		"up to a wrong one":   {map[string]string{"CUDA_VISIBLE_DEVICES": "1,-1,2"}, []int{1}, ""},
-		"not there":           {map[string]string{"CUDA_VISIBLE_DEVICES": "4"}, nil, `CUDA_VISIBLE_DEVICES is "4", but there is no GPU 4 here`},
-		"no such UUID":        {map[string]string{"CUDA_VISIBLE_DEVICES": "GPU-x"}, nil, "there is no GPU GPU-x here"},
-		"Slurm":               {map[string]string{"SLURM_JOB_GPUS": "2,3"}, []int{2, 3}, ""},
-		"a step of Slurm":     {map[string]string{"SLURM_JOB_GPUS": "2,3", "SLURM_STEP_GPUS": "3"}, []int{3}, ""},
+		"nothing said":         {nil, []int{0, 1, 2, 3}, ""},
+		"numbers":              {map[string]string{"CUDA_VISIBLE_DEVICES": "3, 1"}, []int{3, 1}, ""},
+		"UUIDs":                {map[string]string{"CUDA_VISIBLE_DEVICES": "GPU-cccc,GPU-a"}, []int{2, 0}, ""},
+		"none":                 {map[string]string{"CUDA_VISIBLE_DEVICES": ""}, nil, ""},
+		"none, in CUDA's way":  {map[string]string{"CUDA_VISIBLE_DEVICES": "-1"}, nil, ""},
+		"up to a wrong one":    {map[string]string{"CUDA_VISIBLE_DEVICES": "1,-1,2"}, []int{1}, ""},
+		"not there":            {map[string]string{"CUDA_VISIBLE_DEVICES": "4"}, nil, `CUDA_VISIBLE_DEVICES is "4", but there is no GPU 4 here`},
+		"no such UUID":         {map[string]string{"CUDA_VISIBLE_DEVICES": "GPU-x"}, nil, "there is no GPU GPU-x here"},
+		"none, in Slurm's way": {map[string]string{"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, nil, ""},
+		"twice":                {map[string]string{"CUDA_VISIBLE_DEVICES": "0,1,0"}, nil, `CUDA_VISIBLE_DEVICES is "0,1,0", but GPU 0 is named twice`},
+		"Slurm":                {map[string]string{"SLURM_JOB_GPUS": "2,3"}, []int{2, 3}, ""},
+		"a step of Slurm":      {map[string]string{"SLURM_JOB_GPUS": "2,3", "SLURM_STEP_GPUS": "3"}, []int{3}, ""},
 		"numbers of a node whose other GPUs are hidden": {map[string]string{"SLURM_JOB_GPUS": "4,5,6,7"}, []int{0, 1, 2, 3}, ""},
 		"CUDA before Slurm":                             {map[string]string{"CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_GPUS": "2,3"}, []int{0}, ""},
 	} {
@@ -55,15 +57,15 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// A view shows its GPUs in its order, as a job of Slurm sees those that it has.
+// A view shows its GPUs and no others, under its own numbers.
 func TestView(t *testing.T) {
 	devices := machineOf(4)
 	require.Equal(t, devices, shown(nil, devices))
-	got := shown([]string{"GPU-dddd", "GPU-gone", "GPU-aaaa"}, devices)
-	require.Equal(t, []Device{{Index: 0, UUID: "GPU-dddd"}, {Index: 2, UUID: "GPU-aaaa"}}, got)
+	got := shown([]Shown{{0, "GPU-dddd"}, {1, "GPU-gone"}, {5, "GPU-aaaa"}}, devices)
+	require.Equal(t, []Device{{Index: 0, UUID: "GPU-dddd"}, {Index: 5, UUID: "GPU-aaaa"}}, got)
 	require.Equal(t, 3, devices[3].Index, "the list itself stays")
 	samples := []Sample{{Index: 0, UUID: "GPU-aaaa"}, {Index: 3, UUID: "GPU-dddd"}, {Index: 1, UUID: "GPU-bbbb"}}
 	require.Equal(t, samples, shownSamples(nil, samples))
 	require.Equal(t, []Sample{{Index: 0, UUID: "GPU-dddd"}, {Index: 1, UUID: "GPU-aaaa"}},
-		shownSamples([]string{"GPU-dddd", "GPU-aaaa"}, samples))
+		shownSamples([]Shown{{0, "GPU-dddd"}, {1, "GPU-aaaa"}}, samples))
 }

@@ -81,8 +81,12 @@ func (j *Job) servedName(ctx context.Context, url string) string {
 	if err == nil {
 		err = json.Unmarshal(body.Bytes(), &list)
 	}
-	if err != nil || len(list.Data) == 0 {
-		j.logf("%s lists no models: %v", url, err)
+	if err != nil {
+		j.logf("models of %s: %v", url, err)
+		return ""
+	}
+	if len(list.Data) == 0 {
+		j.logf("%s lists no models", url)
 		return ""
 	}
 	return list.Data[0].ID

@@ -290,6 +290,10 @@ func TestPlace(t *testing.T) {
 		require.Subset(t, asked[1], slices.Collect(maps.Values(place.Ports)))
 		require.NotEqual(t, asked[0], asked[1])
 		require.NotEqual(t, plan.FirstSlot(0), asked[0][0], "each begins elsewhere")
+
+		j.Lease = func(_ context.Context, ports []int) (int, error) { return ports[0], nil }
+		require.ErrorContains(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"), time.Time{}),
+			"n1: ports: none of the 16 port slots from ", "other jobs have all of them")
 	})
 	t.Run("no node list", func(t *testing.T) {
 		j := newJob(t)

@@ -274,7 +274,7 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 		place.Nodes = append(place.Nodes, run.Node{Host: h, Addr: a.addr[h]})
 	}
 	tried := slots(p, j.number())
-	if place.Slot, err = j.choose(ctx, p, tried, a); err != nil {
+	if place.Slot, err = j.choose(ctx, p, hosts, tried, a); err != nil {
 		return err
 	}
 	if err := j.preflight(ctx, p, hosts, a, began, place.Slot, tried); err != nil {
@@ -295,7 +295,7 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 
 // choose returns the first slot that is free on all nodes, of those the first without a port
 // that an outgoing connection may take; -1 if there is none.
-func (j *Job) choose(ctx context.Context, p *plan.Plan, tried []int, a answers) (int, error) {
+func (j *Job) choose(ctx context.Context, p *plan.Plan, hosts []string, tried []int, a answers) (int, error) {
 	free := slices.DeleteFunc(slices.Clone(tried), func(s int) bool { return len(a.taken[s]) > 0 })
 	slices.SortStableFunc(free, func(s, t int) int { return min(len(a.risky[s]), 1) - min(len(a.risky[t]), 1) })
 	for _, s := range free {
@@ -312,7 +312,7 @@ func (j *Job) choose(ctx context.Context, p *plan.Plan, tried []int, a answers) 
 		if err != nil || taken == 0 {
 			return s, err
 		}
-		a.slot(j.Env("SLURMD_NODENAME"), slotWord{s, taken, true})
+		a.slot(hosts[0], slotWord{s, taken, true}) // leases are of one machine
 	}
 	return -1, nil
 }

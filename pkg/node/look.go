@@ -148,16 +148,16 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 	if list.Note != "" {
 		note = "; " + list.Note
 	}
-	most := slices.Max(l.GPUs)
-	if most >= len(devices) {
-		add("gpus", Fail, "%d visible, GPU %d is planned%s", len(devices), most, note)
+	missing := slices.DeleteFunc(slices.Clone(l.GPUs), func(i int) bool { return numbered(devices, i) != nil })
+	if len(missing) > 0 {
+		add("gpus", Fail, "%d visible, GPU %d is planned%s", len(devices), slices.Max(missing), note)
 	} else {
 		add("gpus", OK, "%d visible, %d planned%s", len(devices), len(l.GPUs), note)
 	}
 	var foreign []string
 	for _, i := range l.GPUs {
-		if i < len(devices) && len(devices[i].Processes) > 0 {
-			foreign = append(foreign, fmt.Sprintf("GPU %d: %s", i, l.holders(devices[i])))
+		if d := numbered(devices, i); d != nil && len(d.Processes) > 0 {
+			foreign = append(foreign, fmt.Sprintf("GPU %d: %s", i, l.holders(*d)))
 		}
 	}
 	verdict := func(name string, v Verdict, bad []string, good string) {
@@ -175,14 +175,23 @@ func (l *Look) gpus(ctx context.Context, r *Report, add adder) {
 func (l *Look) busy(devices []gpu.Device, limit int64) []string {
 	var list []string
 	for _, i := range l.GPUs {
-		if i >= len(devices) || devices[i].Used <= limit {
+		d := numbered(devices, i)
+		if d == nil || d.Used <= limit {
 			continue
 		}
-		d := devices[i]
 		list = append(list, fmt.Sprintf("GPU %d holds %s of %s: %s", i, quantity.Bytes(d.Used), quantity.Bytes(d.Total),
-			cmp.Or(l.holders(d), "the driver names no process")))
+			cmp.Or(l.holders(*d), "the driver names no process")))
 	}
 	return list
+}
+
+// numbered is the device with a number, nil if there is none.
+func numbered(devices []gpu.Device, index int) *gpu.Device {
+	i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.Index == index })
+	if i < 0 {
+		return nil
+	}
+	return &devices[i]
 }
 
 // Held lists the planned GPUs whose memory is still in use; none if that is not known.

@@ -30,7 +30,7 @@ type Tracing struct {
 var TraceSuffixes = []string{".pt.trace.json.gz", ".pt.trace.json"}
 
 // TraceFiles matches a role's traces, for a message.
-const TraceFiles = "*.pt.trace.json.gz"
+const TraceFiles = "*.pt.trace.json*"
 
 // stopLimit is the default of stop_limit. vLLM's documentation speaks of 10 minutes for
 // 100 requests to a model of 70 billion parameters.
@@ -91,15 +91,9 @@ func (p *Plan) traceable(in Input, service Service) error {
 		return source.Errorf(pos, "torch_profiler works with vLLM servers only, not with a %s", p.Workload).
 			Hintf("[nsys] profiles any server")
 	}
-	if n := in.Test.Nsys; n != nil {
-		on := true
-		if v := n.Get("enable"); v != nil {
-			on, _ = v.Bool()
-		}
-		if on {
-			return source.Errorf(pos, "nsys and torch_profiler both record the GPU, and CUDA serves one of them at a time").
-				Hintf("remove one, or set its enable = false")
-		}
+	if enabled(in.Test.Nsys) {
+		return source.Errorf(pos, "nsys and torch_profiler both record the GPU, and CUDA serves one of them at a time").
+			Hintf("remove one, or set its enable = false")
 	}
 	for _, r := range p.Roles {
 		if r.Engine && hasOption(r.Step.Argv, "--profiler-config") {

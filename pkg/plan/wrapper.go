@@ -44,14 +44,27 @@ type wrapper struct {
 
 // profile puts a profiler around every engine, if the test wants one.
 func (p *Plan) profile(in Input) error {
-	if in.Test.Nsys != nil && in.Test.Viz != nil {
+	if enabled(in.Test.Nsys) && enabled(in.Test.Viz) {
 		return source.Errorf(in.Test.Viz.Pos, "nsys and viztracer both run before the server; use one of them").
-			Hintf("remove one of the two tables")
+			Hintf("remove one of the two tables, or set its enable = false")
 	}
 	if err := p.nsys(in); err != nil {
 		return err
 	}
 	return p.viztracer(in)
+}
+
+// enabled reports whether the table of a profiler is there and not switched off.
+func enabled(t *source.Table) bool {
+	if t == nil {
+		return false
+	}
+	v := t.Get("enable")
+	if v == nil {
+		return true
+	}
+	on, known := v.Bool()
+	return on || !known // what is no truth value is refused elsewhere
 }
 
 // wrapEngines puts a profiler around every engine. Each report is named after its role and

@@ -101,6 +101,7 @@ type Request struct {
 type RefusedError struct {
 	Reason string
 	Failed bool // because a run that failed has to succeed first
+	Parent bool // because of a run that it waits for, failed or not
 }
 
 func (e *RefusedError) Error() string { return "not submitted: " + e.Reason }

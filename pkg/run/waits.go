@@ -49,7 +49,7 @@ func (s *Submitter) waits(ctx context.Context, u *Unit) ([]string, error) {
 // worst puts what is not decided yet before a refusal, which is.
 func worst(errs []error) error {
 	var refused *RefusedError
-	var all RefusedError
+	all := RefusedError{Parent: true}
 	var reasons []string
 	for _, err := range errs {
 		if !errors.As(err, &refused) {

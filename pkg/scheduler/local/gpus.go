@@ -27,18 +27,24 @@ type GPUs struct {
 // and desktops hold.
 const mostUsed = 2 * quantity.GiB
 
+// listLimit is how long a driver may take to list the GPUs.
+const listLimit = 30 * time.Second
+
 // Variables of a job that say which GPUs it has.
 const (
-	gpusVar  = "PROFLLM_LOCAL_GPUS"  // their numbers on this machine
-	uuidsVar = "PROFLLM_LOCAL_UUIDS" // theirs, if the job numbers them from 0; "" if as the machine does
+	gpusVar = "PROFLLM_LOCAL_GPUS" // their numbers on this machine
+	viewVar = "PROFLLM_LOCAL_VIEW" // the job's own numbers and the UUIDs: 0=GPU-…,1=GPU-…; "" in a rehearsal
 )
 
 // View is the GPUs that a job of this environment sees, see [gpu.Reader]; nil: all.
-func View(environ func(string) string) []string {
-	if text := environ(uuidsVar); text != "" {
-		return strings.Split(text, ",")
+func View(environ func(string) string) (view []gpu.Shown) {
+	for item := range strings.SplitSeq(environ(viewVar), ",") {
+		index, uuid, ok := strings.Cut(item, "=")
+		if n, err := strconv.Atoi(index); ok && err == nil {
+			view = append(view, gpu.Shown{Index: n, UUID: uuid})
+		}
 	}
-	return nil
+	return view
 }
 
 // request is what a job asks for: so many GPUs, or these.
@@ -62,7 +68,12 @@ func (r request) String() string {
 func (g *GPUs) take(ctx context.Context, want request) ([]gpu.Device, error) {
 	end, said, h := time.Now().Add(g.Patience), false, ourselves()
 	for {
-		listing, err := g.Reader.List(ctx)
+		within, done := context.WithTimeout(ctx, listLimit)
+		listing, err := g.Reader.List(within)
+		done()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("interrupted while it waited for %s", want)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("the job needs %s: %w", want, err)
 		}
@@ -96,7 +107,7 @@ func (g *GPUs) take(ctx context.Context, want request) ([]gpu.Device, error) {
 		said = true
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("interrupted while it waited for %s", want)
 		case <-time.After(time.Second):
 		}
 	}
@@ -183,33 +194,38 @@ func ourselves() holder {
 // variables tell a job which GPUs it has. A job that named them numbers them as the machine
 // does, which is by their place on the PCI bus.
 func variables(devices []gpu.Device, named bool) []string {
-	var numbers, uuids []string
-	for _, d := range devices {
-		numbers, uuids = append(numbers, strconv.Itoa(d.Index)), append(uuids, d.UUID)
+	var numbers, view []string
+	for i, d := range devices {
+		if named {
+			i = d.Index
+		}
+		numbers, view = append(numbers, strconv.Itoa(d.Index)), append(view, fmt.Sprintf("%d=%s", i, d.UUID))
 	}
-	list := []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", gpusVar + "=" + strings.Join(numbers, ",")}
-	if !named {
-		list = append(list, uuidsVar+"="+strings.Join(uuids, ","))
-	}
-	return list
+	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", gpusVar + "=" + strings.Join(numbers, ","),
+		viewVar + "=" + strings.Join(view, ",")}
 }
 
 // renumbered puts the machine's numbers of GPUs in the place of the job's own, which Slurm
-// leaves to the kernel.
-func renumbered(argv []string, numbers string) []string {
+// leaves to the kernel. Without a view the job has the machine's numbers.
+func renumbered(argv []string, view []gpu.Shown, numbers string) []string {
 	const visible = "CUDA_VISIBLE_DEVICES="
 	i := slices.IndexFunc(argv, func(word string) bool { return strings.HasPrefix(word, visible) })
 	if i < 0 {
 		return argv
 	}
-	devices := strings.Split(numbers, ",")
+	devices := map[string]string{} // by the job's number
+	for i, number := range strings.Split(numbers, ",") {
+		if i < len(view) {
+			devices[strconv.Itoa(view[i].Index)] = number
+		}
+	}
 	var list []string
 	for word := range strings.SplitSeq(strings.TrimPrefix(argv[i], visible), ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 0 || n >= len(devices) {
+		number, ok := devices[word]
+		if !ok {
 			return argv
 		}
-		list = append(list, devices[n])
+		list = append(list, number)
 	}
 	argv = slices.Clone(argv)
 	argv[i] = visible + strings.Join(list, ",")

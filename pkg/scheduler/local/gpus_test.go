@@ -73,6 +73,18 @@ func TestPossible(t *testing.T) {
 
 // A job's own numbers of GPUs become the machine's, and nothing else does.
 func TestRenumbered(t *testing.T) {
+	environ := func(devices []gpu.Device, named bool) []gpu.Shown {
+		list := variables(devices, named)
+		return View(func(name string) string { return lookup(list, name) })
+	}
+	devices := []gpu.Device{{Index: 4, UUID: "e"}, {Index: 6, UUID: "g"}}
+	view := environ(devices, false)
+	require.Equal(t, []gpu.Shown{{Index: 0, UUID: "e"}, {Index: 1, UUID: "g"}}, view)
+	named := environ(devices, true)
+	require.Equal(t, []gpu.Shown{{Index: 4, UUID: "e"}, {Index: 6, UUID: "g"}}, named, "as the test names them")
+	own := []string{"env", "CUDA_VISIBLE_DEVICES=6"}
+	require.Equal(t, own, renumbered(own, named, "4,6"))
+	require.Equal(t, own, renumbered(own, nil, "0,1,2,3"), "in a rehearsal")
 	for in, want := range map[string]string{
 		"CUDA_VISIBLE_DEVICES=0,1":       "CUDA_VISIBLE_DEVICES=4,6",
 		"CUDA_VISIBLE_DEVICES=1":         "CUDA_VISIBLE_DEVICES=6",
@@ -83,10 +95,10 @@ func TestRenumbered(t *testing.T) {
 		"--env=CUDA_VISIBLE_DEVICES=0,1": "--env=CUDA_VISIBLE_DEVICES=0,1",
 	} {
 		argv := []string{"env", "A=0", in, "vllm", "serve"}
-		require.Equal(t, []string{"env", "A=0", want, "vllm", "serve"}, renumbered(argv, "4,6"))
+		require.Equal(t, []string{"env", "A=0", want, "vllm", "serve"}, renumbered(argv, view, "4,6"))
 		require.Equal(t, in, argv[2], "the argument itself stays")
 	}
-	require.Equal(t, []string{"vllm"}, renumbered([]string{"vllm"}, "4,6"))
+	require.Equal(t, []string{"vllm"}, renumbered([]string{"vllm"}, view, "4,6"))
 }
 
 // Leases go from the command to the job, whoever of them dies when.
@@ -122,5 +134,7 @@ func TestLeasesOfOthers(t *testing.T) {
 		require.ErrorContains(t, ours.takeOver(holder{}, []string{gpuName("a")}), "is now used")
 	}
 	require.NoError(t, ours.takeOver(holder{}, []string{gpuName("b")}))
-	require.NotContains(t, readLeases(leasesFile(os.Getuid())), gpuName("a"))
+	of, err := ownLeases(leasesFile(os.Getuid()))
+	require.NoError(t, err)
+	require.NotContains(t, of, gpuName("a"))
 }

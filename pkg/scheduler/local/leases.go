@@ -115,7 +115,11 @@ func changeLeases(ctx context.Context, f func(leases) bool) error {
 		}
 	}
 	maps.Copy(of, others)
-	maps.Copy(of, readLeases(own))
+	ours, err := ownLeases(own)
+	if err != nil {
+		return fmt.Errorf("leases of this machine: %w", err)
+	}
+	maps.Copy(of, ours)
 	lives := map[holder]bool{}
 	maps.DeleteFunc(of, func(_ string, h holder) bool {
 		if _, known := lives[h]; !known {
@@ -127,11 +131,25 @@ func changeLeases(ctx context.Context, f func(leases) bool) error {
 		return nil
 	}
 	maps.DeleteFunc(of, func(name string, h holder) bool { return others[name] == h })
-	return run.WriteJSON(own, of)
+	if err := run.WriteJSON(own, of); err != nil {
+		return err
+	}
+	return os.Chmod(own, 0o644) // other users read it, whatever the umask is
 }
 
-// readLeases reads a user's file. One that a crash of the machine cut short, or that another user
-// wrote, is as good as none: no job outlived the one, and the other says nothing.
+// ownLeases reads the file of this user. One that a crash of the machine cut short is as good as
+// none, since no job outlived it; one that cannot be read is not.
+func ownLeases(file string) (of leases, err error) {
+	var st syscall.Stat_t
+	if syscall.Lstat(file, &st) == nil && int(st.Uid) != os.Getuid() {
+		return nil, fmt.Errorf("%s belongs to user %d, who must remove it", file, st.Uid)
+	}
+	_, err = run.ReadRecord(file, &of)
+	return of, err
+}
+
+// readLeases reads the file of another user. One that says nothing, or that somebody else wrote,
+// is as good as none.
 func readLeases(file string) leases {
 	var uid int
 	if _, err := fmt.Sscanf(filepath.Base(file), "profllm-leases-%d.json", &uid); err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/tail"
 )
 
 // Programs are the names under which profllm acts as a stand-in, see Main.
@@ -116,6 +117,12 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	cmd.Env = append(append(r.Export.From(l.environ), "PATH="+bin+":"+lookup(l.environ, "PATH")), devices...)
 	cmd.Dir = r.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	said, err := os.Create(filepath.Join(temp, "stderr")) // a pipe would end it with this process
+	if err != nil {
+		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
+	}
+	defer said.Close()
+	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
@@ -136,10 +143,16 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			}
 			return run.Submission{},
 				&run.RefusedError{Reason: "the process that supervises the job ended at once: " +
-					cmd.ProcessState.String()}
+					cmp.Or(lastWords(said.Name()), cmd.ProcessState.String())}
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// lastWords is the last line of what a process said, "" for none.
+func lastWords(file string) string {
+	lines, _ := tail.Last(file, 1)
+	return strings.Join(lines, "")
 }
 
 // devices are the variables that tell a job which GPUs it has. Those of this machine are

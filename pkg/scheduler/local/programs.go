@@ -216,10 +216,8 @@ func (o srunOptions) task(rank int, hosts []string, id int, environ []string,
 	stdout, stderr io.Writer) (*exec.Cmd, func() error, error) {
 	node := rank / o.perNode
 	host := hosts[node]
-	argv := o.argv
-	if lookup(environ, uuidsVar) != "" {
-		argv = renumbered(argv, lookup(environ, gpusVar))
-	}
+	view := View(func(name string) string { return lookup(environ, name) })
+	argv := renumbered(o.argv, view, lookup(environ, gpusVar))
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(append([]string(nil), environ...),
 		"SLURM_JOB_NAME="+o.name, fmt.Sprintf("SLURM_STEP_ID=%d", id), fmt.Sprintf("SLURM_PROCID=%d", rank),

@@ -46,7 +46,10 @@ func layoutOf(one serving.Instance) (layout, error) {
 		return layout{onRay, sets(executorKey, executor)}, nil
 	case data == onRay && executor == "":
 		return layout{onRay, sets(dataKey, data)}, nil
-	case executor == "" && (data == "" || dp == 1 && data == "mp"):
+	case executor == "" && dp == 1 && data == "mp":
+		return layout{onRay, fmt.Sprintf("the role has %d nodes, and %s = %q has no effect with data_parallel_size 1",
+			one.Nodes.Count, dataKey, data)}, nil
+	case executor == "" && data == "":
 		return layout{onRay, fmt.Sprintf("the role has %d nodes and sets neither %s nor %s", one.Nodes.Count,
 			executorKey, dataKey)}, nil
 	case data == onRay || executor != "" && executor != "mp" && (executor != "uni" || dp == 1 || tp*pp > 1):
