@@ -183,8 +183,7 @@ func TestHostileValuesAreInert(t *testing.T) {
 num_nodes = %d
 dse_excluded_args = ["cmd_args.decode.served_model_name", "bench_cmd_args.hostile"]
 [Tests.cmd_args]
-unchecked_options = "served_model_name, text, empty, off, table"
-engine_version = "0.31.0" # so that unknown options reach the script
+unchecked_options = "served_model_name, text, empty, off, table, hostile, hostile_text, hostile_off"
 model = %s
 %s%s
 [Tests.bench_cmd_args]
