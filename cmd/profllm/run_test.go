@@ -72,6 +72,7 @@ func TestRunTakesGPUs(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, string(log), "CUDA_VISIBLE_DEVICES="+c.engine+"\n")
 			r := readResult(t, d)
+			require.NotContains(t, r.Validity.Words, "gpu-idle", "the other GPUs are somebody else's")
 			var sampled []string
 			for _, g := range r.System.GPUSamples.GPUs {
 				if g.Role == "serve" {

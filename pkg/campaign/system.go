@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/profllm/profllm/conf"
 	"github.com/profllm/profllm/pkg/collect"
@@ -169,7 +168,7 @@ func (c *Client) here(ctx context.Context, sys *config.System) (*config.System, 
 		}
 	}
 	if !sys.Standalone() || sys.GPUsPerNode == 0 {
-		within, done := context.WithTimeout(ctx, 30*time.Second) // a broken driver may never answer
+		within, done := context.WithTimeout(ctx, gpu.Patience)
 		list, err := gpu.Beside(c.Executable).List(within)
 		done()
 		if err != nil && !errors.Is(err, gpu.ErrNoDriver) {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // ErrNoDriver says that this machine has no NVIDIA driver.
@@ -62,6 +63,9 @@ type Reader struct {
 func Beside(executable string) Reader {
 	return Reader{NVML: filepath.Join(filepath.Dir(executable), Program)}
 }
+
+// Patience is how long a driver may take to list the GPUs: a broken one never answers.
+const Patience = 30 * time.Second
 
 // Listing is what a reader says of the GPUs.
 type Listing struct {

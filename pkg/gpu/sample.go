@@ -1,14 +1,14 @@
 package gpu
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/textlines"
 )
 
 // Sample is what one GPU did at one moment. What the driver does not say is nil.
@@ -109,47 +109,16 @@ const (
 // was cut short by a crash and is left out. So are lines that nobody understands,
 // but then the error at the end says which was the first.
 func Read(r io.Reader, each func(Sample)) error {
-	in := bufio.NewReaderSize(r, longestLine)
-	var first error
-	bad := 0
-	for n := 1; ; n++ {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
-			break
+	return textlines.Each(r, longestLine, func(line string) error {
+		if line+"\n" == Header {
+			return nil
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if err = skipLine(in); err == nil {
-				err = fmt.Errorf("longer than %d bytes", longestLine)
-			}
-			if errors.Is(err, io.EOF) {
-				break
-			}
-		} else if err == nil && string(line) != Header {
-			var s Sample
-			if s, err = parseLine(strings.TrimSuffix(string(line), "\n")); err == nil {
-				each(s)
-			}
+		s, err := parseLine(line)
+		if err == nil {
+			each(s)
 		}
-		if err != nil {
-			if bad++; first == nil {
-				first = fmt.Errorf("line %d: %w", n, err)
-			}
-		}
-	}
-	if bad > 1 {
-		return fmt.Errorf("%w; %d lines in all were left out", first, bad)
-	}
-	return first
-}
-
-// skipLine reads to the end of a line.
-func skipLine(in *bufio.Reader) error {
-	for {
-		_, err := in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 func parseLine(line string) (Sample, error) {

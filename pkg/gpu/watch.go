@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/profllm/profllm/pkg/textlines"
 )
 
 // Watching is how GPUs are looked at again and again.
@@ -132,7 +134,7 @@ func readSMI(in *bufio.Reader, fields int, w Watching) (said string, err error) 
 	for {
 		line, bad := in.ReadSlice('\n')
 		if errors.Is(bad, bufio.ErrBufferFull) {
-			bad = skipLine(in)
+			bad = textlines.SkipRest(in)
 		}
 		if text := strings.TrimSpace(string(line)); text != "" {
 			s, err := parseSMISample(text, fields, w.Now())

@@ -9,13 +9,13 @@
 package host
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/textlines"
 )
 
 // Sample is one machine at one moment. What the kernel does not say is nil.
@@ -72,52 +72,16 @@ func (s Sample) Append(b []byte) []byte {
 // by a crash and is left out. So are lines that nobody understands, but then the error at the end
 // says which was the first.
 func Read(r io.Reader, each func(Sample)) error {
-	in := bufio.NewReaderSize(r, longestLine)
-	var first error
-	bad := 0
-	for n := 1; ; n++ {
-		line, err := in.ReadSlice('\n')
-		long := errors.Is(err, bufio.ErrBufferFull)
-		if long {
-			err = skipLine(in)
+	return textlines.Each(r, longestLine, func(line string) error {
+		if line+"\n" == Header {
+			return nil
 		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-		var s Sample
-		switch {
-		case long:
-			err = fmt.Errorf("longer than %d bytes", longestLine)
-		case string(line) == Header:
-			continue
-		default:
-			s, err = parseLine(strings.TrimSuffix(string(line), "\n"))
-		}
+		s, err := parseLine(line)
 		if err == nil {
 			each(s)
-			continue
 		}
-		if bad++; first == nil {
-			first = fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-	if bad > 1 {
-		return fmt.Errorf("%w; %d lines in all were left out", first, bad)
-	}
-	return first
-}
-
-// skipLine reads to the end of a line.
-func skipLine(in *bufio.Reader) error {
-	for {
-		_, err := in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 func parseLine(line string) (Sample, error) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/textlines"
 )
 
 // Bounds of what is read of one log. A start takes some thousand lines; the log of a rank without
@@ -53,22 +54,12 @@ func (s *Start) Add(log io.Reader) error {
 			}
 		}
 		if long {
-			if err = skipLine(in); err != nil && !errors.Is(err, io.EOF) {
+			if err = textlines.SkipRest(in); err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
-		}
-	}
-}
-
-// skipLine reads to the end of a line.
-func skipLine(in *bufio.Reader) error {
-	for {
-		_, err := in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
 		}
 	}
 }

@@ -27,9 +27,6 @@ type GPUs struct {
 // and desktops hold.
 const mostUsed = 2 * quantity.GiB
 
-// listLimit is how long a driver may take to list the GPUs.
-const listLimit = 30 * time.Second
-
 // Variables of a job that say which GPUs it has.
 const (
 	gpusVar = "PROFLLM_LOCAL_GPUS" // their numbers on this machine
@@ -68,7 +65,7 @@ func (r request) String() string {
 func (g *GPUs) take(ctx context.Context, want request) ([]gpu.Device, error) {
 	end, said, h := time.Now().Add(g.Patience), false, ourselves()
 	for {
-		within, done := context.WithTimeout(ctx, listLimit)
+		within, done := context.WithTimeout(ctx, gpu.Patience)
 		listing, err := g.Reader.List(within)
 		done()
 		if ctx.Err() != nil {
