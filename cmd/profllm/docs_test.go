@@ -80,6 +80,7 @@ var keyTables = []struct{ title, dir, name string }{
 	{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
 	{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 	{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},
+	{"`[helpers.NAME]` (profllm)", "plan", "helper"},
 	{"`[nsys]`", "plan", "nsys"},
 	{"`[viztracer]` (profllm)", "plan", "viztracer"},
 	{"`[torch_profiler]` (profllm); every other key is one of vLLM's profiler_config", "plan", "torchProfiler"},

@@ -96,6 +96,8 @@ func (c jobEnvCmd) Run(ctx context.Context, a *app) error {
 
 type jobWaitCmd struct {
 	runFlag
+	Helpers bool `help:"Wait for helpers only, before the servers start."`
+
 	Roles []string `arg:"" optional:"" help:"name=pid of each role's srun."`
 }
 
@@ -103,6 +105,9 @@ func (c jobWaitCmd) Run(ctx context.Context, a *app) error {
 	procs, err := job.ParseProcesses(c.Roles)
 	if err != nil {
 		return fail(exitUsage, err)
+	}
+	if c.Helpers {
+		return jobError("wait", c.job(a).WaitForHelpers(ctx, procs))
 	}
 	return jobError("wait", c.job(a).Wait(ctx, procs))
 }

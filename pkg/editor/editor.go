@@ -115,6 +115,10 @@ func inner(path string) *schema {
 		return list(closed("scenario.GitRepo"))
 	case "scenario.definition/proxy_script_repo":
 		return closed("scenario.GitRepo")
+	case "scenario.definition/files":
+		return &schema{Type: "object", AdditionalProperties: &schema{Type: "string"}}
+	case "scenario.definition/helpers":
+		return &schema{Type: "object", AdditionalProperties: closed("plan.helper")}
 	case "scenario.definition/nsys":
 		return closed("plan.nsys")
 	case "scenario.definition/viztracer":

@@ -290,7 +290,41 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 	if err := run.WriteJSON(j.path(run.PlacementFile), place); err != nil {
 		return err
 	}
+	if err := j.writeFiles(p, &place); err != nil {
+		return err
+	}
 	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware)), 0o644)
+}
+
+// writeFiles writes the files of the test, with the addresses and ports that they name.
+func (j *Job) writeFiles(p *plan.Plan, place *run.Placement) error {
+	if len(p.Files) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(j.path(plan.FilesDir), 0o755); err != nil {
+		return err
+	}
+	for _, f := range p.Files {
+		var text strings.Builder
+		for _, part := range f.Text {
+			switch {
+			case part.Addr != "":
+				role := p.Role(part.Addr)
+				if role == nil || role.Nodes.Offset >= len(place.Nodes) {
+					return fmt.Errorf("file %s: no node of %q", f.Name, part.Addr)
+				}
+				text.WriteString(place.Nodes[role.Nodes.Offset].Addr)
+			case part.Port != "":
+				text.WriteString(strconv.Itoa(place.Ports[part.Port]))
+			default:
+				text.WriteString(part.Text)
+			}
+		}
+		if err := run.WriteFile(j.path(plan.FilesDir, f.Name), []byte(text.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // choose returns the first slot that is free on all nodes, of those the first without a port

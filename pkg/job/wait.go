@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path"
 	"path/filepath"
@@ -37,14 +38,37 @@ func (j *Job) load() (*plan.Plan, *run.Placement, error) {
 	return p, &place, run.ReadJSON(j.path(run.PlacementFile), &place)
 }
 
-// Wait returns when every role answers its health check. It fails within one poll after a
-// role's process has ended, and when a role's time limit is over. On success, it keeps the
-// engines' counters, as the start of the difference.
+// WaitForHelpers returns when every helper among the processes is ready, before the servers
+// start. It fails as Wait does.
+func (j *Job) WaitForHelpers(ctx context.Context, procs []Process) error {
+	p, place, err := j.load()
+	if err != nil {
+		return err
+	}
+	return j.ready(ctx, p, place, procs, func(r *plan.Role) bool { return r.Helper })
+}
+
+// Wait returns when every role but the helpers, which are ready then, answers its health check.
+// It fails within one poll after a role's process has ended, and when a role's time limit is
+// over. On success, it keeps the engines' counters, as the start of the difference.
 func (j *Job) Wait(ctx context.Context, procs []Process) error {
 	p, place, err := j.load()
 	if err != nil {
 		return err
 	}
+	if err := j.ready(ctx, p, place, procs, func(r *plan.Role) bool { return !r.Helper }); err != nil {
+		return err
+	}
+	j.identify(ctx, p, place)
+	if len(p.Loads) < 2 { // else each load does
+		j.scrape(ctx, j.Dir, Before, nil)
+	}
+	return j.event(Event{Event: AllReady})
+}
+
+// ready waits for those of the processes' roles that want says.
+func (j *Job) ready(ctx context.Context, p *plan.Plan, place *run.Placement, procs []Process,
+	want func(*plan.Role) bool) error {
 	start := j.Now()
 	probing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -52,7 +76,7 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 	waiting := map[string]target{} // by role
 	for _, proc := range procs {
 		role := p.Role(proc.Name)
-		if role == nil {
+		if role == nil || !want(role) {
 			continue
 		}
 		url, err := endpoint(p, place, role, role.Health.Path)
@@ -60,7 +84,7 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			return err
 		}
 		waiting[role.Name] = target{url, p.ReadyLimit(role)}
-		go probe(probing, role.Name, url, answered)
+		go probe(probing, role, url, answered)
 	}
 	roles, lastSay := len(waiting), start
 	tick := time.NewTicker(poll)
@@ -77,11 +101,7 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			}
 		}
 		if len(waiting) == 0 {
-			j.identify(ctx, p, place)
-			if len(p.Loads) < 2 { // else each load does
-				j.scrape(ctx, j.Dir, Before, nil)
-			}
-			return j.event(Event{Event: AllReady})
+			return nil
 		}
 		if j.Now().Sub(lastSay) > 15*time.Second {
 			lastSay = j.Now()
@@ -109,13 +129,26 @@ type target struct {
 
 // probe asks until a role answers. Each has its own, since a server that accepts
 // and then says nothing must not hide the end of another.
-func probe(ctx context.Context, role, url string, answered chan<- string) {
-	for get(ctx, client(5*time.Second), url, io.Discard) != nil {
+func probe(ctx context.Context, role *plan.Role, url string, answered chan<- string) {
+	for reach(ctx, role, url, 5*time.Second) != nil {
 		if !sleep(ctx, poll) {
 			return
 		}
 	}
-	answered <- role
+	answered <- role.Name
+}
+
+// reach asks a role for its health; one without such a path only needs to take a connection.
+func reach(ctx context.Context, role *plan.Role, url string, limit time.Duration) error {
+	if role.Health.Path != "" {
+		return get(ctx, client(limit), url, io.Discard)
+	}
+	d := net.Dialer{Timeout: limit}
+	c, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // Watch returns nil when the client, the process until, has ended, and an error as soon as
@@ -202,7 +235,6 @@ func (w *watch) refused(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	client := client(2 * time.Second)
 	var names []string
 	for _, proc := range w.procs {
 		role := w.plan.Role(proc.Name)
@@ -210,7 +242,7 @@ func (w *watch) refused(ctx context.Context) []string {
 			continue
 		}
 		url, err := endpoint(w.plan, place, role, role.Health.Path)
-		if err == nil && errors.Is(get(ctx, client, url, io.Discard), syscall.ECONNREFUSED) {
+		if err == nil && errors.Is(reach(ctx, role, url, 2*time.Second), syscall.ECONNREFUSED) {
 			names = append(names, proc.Name)
 		}
 	}

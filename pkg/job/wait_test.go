@@ -20,6 +20,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -299,4 +300,30 @@ func TestStepsThatEndedAreNoComplaint(t *testing.T) {
 		require.Equal(t, complains, strings.Contains(j.stdout.String()+j.stderr.String(), "signal steps"),
 			"exit status %d", code)
 	}
+}
+
+// The servers start once the helpers listen; the helpers are not waited for again.
+func TestWaitForHelpers(t *testing.T) {
+	j := newJob(t)
+	j.plan.Roles[1].Helper, j.plan.Roles[1].Health.Path = true, ""
+	j.save(t)
+	j.serve(t, map[string]http.HandlerFunc{"serve": answer, "proxy": func(http.ResponseWriter, *http.Request) {
+		t.Error("a helper without a path is asked for nothing")
+	}})
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
+	proxy, _ := startProcess(t, "proxy", "sleep", "7200")
+	require.NoError(t, j.WaitForHelpers(t.Context(), []Process{proxy}))
+	require.Equal(t, []string{"role-ready proxy"}, j.events(t))
+	require.NoError(t, j.Wait(t.Context(), []Process{proxy, serve}))
+	require.Equal(t, []string{"role-ready proxy", "role-ready serve", "all-ready"}, j.events(t))
+}
+
+func TestWriteFiles(t *testing.T) {
+	j := newJob(t)
+	j.plan.Files = []plan.File{{Name: "a.yaml", Text: plan.Concat("at ", plan.Addr("proxy"), ":", plan.PortNumber("proxy"), "\n")}}
+	place := &run.Placement{Nodes: []run.Node{{Addr: "10.0.0.1"}, {Addr: "10.0.0.2"}}, Ports: map[string]int{"proxy": 20013}}
+	require.NoError(t, j.writeFiles(j.plan, place))
+	require.Equal(t, "at 10.0.0.2:20013\n", readFile(t, j.path("files", "a.yaml")))
+	place.Nodes = place.Nodes[:1]
+	require.ErrorContains(t, j.writeFiles(j.plan, place), `file a.yaml: no node of "proxy"`)
 }

@@ -237,10 +237,13 @@ func Make(in Input) (*Plan, error) {
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
+	c.Add(p.helpers(in))
+	c.Add(p.files(in.Test.Files))
 	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
 	c.Add(p.trace(in, service))
 	c.Add(p.profile(in))
+	c.Add(p.fillMarks(in))
 	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.give(secrets))
 	p.noteSecretsInCommands(in.Test.Pos)
@@ -435,7 +438,7 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 			secrets = append(secrets,
 				asked{Secret{Name: name, Env: ref.Env, File: absolute(ref.File, in.WorkDir)}, ref.For, v.Pos})
 			continue
-		case literal && shellText.MatchString(s):
+		case literal && shellText.MatchString(mark.ReplaceAllString(s, "")):
 			p.Notes = append(p.Notes,
 				fmt.Sprintf("%s: %s is passed unchanged; in CloudAI, the shell would expand it (to expand it, write { shell = %q })", v.Pos, name, s))
 		case literal && (redact.Setting(name, s) != s):

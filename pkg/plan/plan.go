@@ -59,6 +59,7 @@ type Plan struct {
 	Prologue     string        `json:"prologue,omitempty"`      // shell text of the site
 	CustomBash   string        `json:"custom_bash,omitempty"`   // shell texts before commands, which hold them already
 	Env          []Var         `json:"env,omitempty"`           // of the whole job
+	Files        []File        `json:"files,omitempty"`         // that the job writes before its servers start
 
 	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
 	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
@@ -342,7 +343,9 @@ type Role struct {
 	Timeout Seconds  `json:"timeout_s"`       // for becoming ready
 	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy
 	Proxy   bool     `json:"proxy,omitempty"` // profllm's own proxy, whose /metrics count what failed
-	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
+	// a process beside the servers, which start once it is ready
+	Helper bool `json:"helper,omitempty"`
+	Ray    bool `json:"ray,omitempty"` // Ray runs on its nodes
 	// how its processes reach each other over its nodes, and why: "ray, because …"; "" on one node
 	Executor string `json:"executor,omitempty"`
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
@@ -361,7 +364,7 @@ type Role struct {
 // Endpoint is where a role answers HTTP, on its first node.
 type Endpoint struct {
 	Port string `json:"port"` // name of the port
-	Path string `json:"path"`
+	Path string `json:"path"` // "" if it is enough that the port takes connections
 }
 
 // Step is one srun: the same command on every node of its slice.

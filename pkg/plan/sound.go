@@ -20,6 +20,11 @@ func (p *Plan) Sound() error {
 	if p.Job.Nodes < 0 || p.Job.Nodes > maxNodes {
 		return fmt.Errorf("job.nodes is %d, at most %d are supported", p.Job.Nodes, maxNodes)
 	}
+	for i, f := range p.Files {
+		if !pathElement(f.Name) {
+			return fmt.Errorf("files[%d].name is not a file name: %q", i, f.Name)
+		}
+	}
 	for i := range p.Roles {
 		r := &p.Roles[i]
 		if err := p.holds(r.Nodes); err != nil {

@@ -53,7 +53,8 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 		Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
 	for i := range p.Roles {
 		port, _ := p.PortNamed(p.Roles[i].Health.Port)
-		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step, port: port})
+		last := p.Roles[i].Helper && (i+1 == len(p.Roles) || !p.Roles[i+1].Helper)
+		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step, LastHelper: last, port: port})
 	}
 	for i := range p.Loads {
 		v.Loads = append(v.Loads, loadOf(p, &p.Loads[i]))
@@ -103,8 +104,9 @@ type view struct {
 
 type roleView struct {
 	*plan.Role
-	Step *plan.Step
-	port plan.Port // of its readiness path
+	Step       *plan.Step
+	LastHelper bool      // the servers start once this one and the helpers before it are ready
+	port       plan.Port // of its readiness path
 }
 
 // Checked reports whether a client's log must hold a certain line.
@@ -149,6 +151,9 @@ func (r roleView) Summary() string {
 	s := fmt.Sprintf("%s: nodes %s", r.Name, r.Nodes)
 	if len(r.GPUs) > 0 {
 		s += ", GPUs " + plan.FormatGPUs(r.GPUs)
+	}
+	if r.Health.Path == "" {
+		return s + fmt.Sprintf(", ready when port %s of the job takes connections", r.port)
 	}
 	return s + fmt.Sprintf(", ready when %s answers on port %s of the job", oneLine(r.Health.Path), r.port)
 }

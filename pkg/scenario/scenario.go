@@ -158,6 +158,11 @@ type definition struct {
 	BenchArgs *source.Table `toml:"bench_cmd_args"`         // The benchmark's arguments.
 	EvalArgs  *source.Table `toml:"semantic_eval_cmd_args"` // If present, run the semantic evaluation.
 	Env       *source.Table `toml:"extra_env_vars"`         // Environment of the job, over global_env_vars.
+	// Texts that the job writes into its run directory, by file name; ${path:NAME} is the path,
+	// the same on every node and in every container (profllm).
+	Files *source.Table `toml:"files"`
+	// Processes beside the servers, such as a cache server, by name (profllm).
+	Helpers   *source.Table `toml:"helpers"`
 	Mounts    []string      `toml:"extra_container_mounts"` // SRC:DST mounts of the containers.
 	GitRepos  []GitRepo     `toml:"git_repos"`              // Repositories mounted into the containers.
 	ProxyRepo *GitRepo      `toml:"proxy_script_repo"`      // The repository that holds the proxy script.

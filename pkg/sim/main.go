@@ -29,6 +29,8 @@ func Main(ctx context.Context, p program.Process) int {
 		return tool.Nsys(ctx, p, p.Args[1:])
 	case name == "viztracer":
 		return tool.VizTracer(ctx, p, p.Args[1:])
+	case name == "helper":
+		return tool.Helper(ctx, p, p.Args[1:])
 	case name == "nvidia-smi":
 		return tool.SMI(ctx, p, p.Args[1:])
 	case strings.HasPrefix(name, "python"):
