@@ -149,11 +149,15 @@ func (l *Load) Options() map[string]any {
 func (l *Load) Expect() plan.Expect {
 	e := plan.Expect{NumPrompts: l.value("num_prompts"), Concurrency: l.value("max_concurrency")}
 	dataset, _ := l.get("dataset_name").Text()
-	if (dataset == "" || dataset == "random") && l.get("random_range_ratio") == nil {
+	if batch := l.number("random_batch_size"); batch > 1 {
+		e.NumPrompts = l.requests(batch)
+	}
+	random := (dataset == "" || dataset == "random") && !l.pools()
+	if random && l.get("random_range_ratio") == nil {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
 		e.InputTokens += l.number("random_prefix_len")
 	}
-	if dataset == "" || dataset == "random" {
+	if random {
 		prefix := float64(l.number("random_prefix_len"))
 		e.SharedInput = new(prefix / (prefix + float64(l.value("random_input_len"))))
 	}
@@ -169,6 +173,28 @@ func (l *Load) Expect() plan.Expect {
 	}
 	e.Goodput = l.goodput()
 	return e
+}
+
+// pools reports whether the backend embeds or scores: its answers have no tokens, and what a
+// prompt has of them depends on the model.
+func (l *Load) pools() bool {
+	backend, _ := l.get("backend").Text()
+	for _, word := range []string{"embeddings", "pooling", "rerank"} {
+		if strings.Contains(backend, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// requests is how many requests carry the prompts of which so many go together. Without a
+// reranker, the query is one of them (vllm/benchmarks/datasets, 0.32).
+func (l *Load) requests(batch int) int {
+	n := l.value("num_prompts")
+	if v := l.get("no_reranker"); v != nil {
+		n, batch = n-1, batch-1
+	}
+	return (n + batch - 1) / max(batch, 1)
 }
 
 // goodput are the limits that a good request meets, in ms; nil if there are none, or

@@ -31,7 +31,14 @@ func Bench(ctx context.Context, p program.Process, args []string) int {
 		<-ctx.Done()
 		return program.Failed
 	}
-	if args, err = f.Paced(args); err != nil {
+	c, err := newPooling(args)
+	if err != nil {
+		return p.Fail(program.Usage, err)
+	}
+	if c != nil {
+		return c.pool(ctx, p, program.ParseFlags(args))
+	}
+	if args, err = f.Paced(random(args, p.Stdout)); err != nil {
 		return p.Fail(program.Usage, err)
 	}
 	if f.DieAfter == 0 {

@@ -55,7 +55,7 @@ func (s *Server) wholeChat(w http.ResponseWriter, r *http.Request, q *chatReques
 		return refused
 	}
 	a := chat{
-		ID: j.id, Object: "chat.completion", Created: j.arrived.Unix(), Model: s.config.Names[0],
+		ID: j.id, Object: "chat.completion", Created: j.arrived.Unix(), Model: s.answering(q.Model),
 		Fingerprint: s.fingerprint, KV: s.transferred(j, j.id, all),
 	}
 	for i, seq := range all {
@@ -110,7 +110,7 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, q *chatReque
 
 func envelope[C any](c *chatStream, choices ...C) chatChunk[C] {
 	return chatChunk[C]{
-		ID: c.j.id, Object: "chat.completion.chunk", Created: c.j.arrived.Unix(), Model: c.s.config.Names[0],
+		ID: c.j.id, Object: "chat.completion.chunk", Created: c.j.arrived.Unix(), Model: c.s.answering(c.q.Model),
 		Choices: choices,
 	}
 }

@@ -65,7 +65,7 @@ func (s *Server) wholeCompletion(w http.ResponseWriter, r *http.Request, q *comp
 		return refused
 	}
 	a := completion{
-		ID: j.id, Object: "text_completion", Created: j.arrived.Unix(), Model: s.config.Names[0],
+		ID: j.id, Object: "text_completion", Created: j.arrived.Unix(), Model: s.answering(q.Model),
 		Fingerprint: s.fingerprint, KV: s.transferred(j, j.id+"-0", all),
 	}
 	prompt, generated := 0, 0
@@ -97,7 +97,7 @@ func (s *Server) streamCompletion(w http.ResponseWriter, r *http.Request, q *com
 	out := make([]int, len(all))    // tokens sent
 	offset := make([]int, len(all)) // bytes of text sent
 	ev := &events{w: w}
-	chunk := completionChunk{ID: j.id, Object: "text_completion", Created: j.arrived.Unix(), Model: s.config.Names[0]}
+	chunk := completionChunk{ID: j.id, Object: "text_completion", Created: j.arrived.Unix(), Model: s.answering(q.Model)}
 	want := streamOptions{}
 	if q.StreamOptions != nil {
 		want = *q.StreamOptions

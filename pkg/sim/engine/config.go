@@ -10,14 +10,24 @@ type Config struct {
 	MaxSeqs   int // requests admitted at once
 	BlockSize int // tokens per KV cache block
 	TP, PP    int
-	Connector string // KV connector; empty without --kv-transfer-config
-	Consumer  bool   // the connector may fetch
-	Prefix    bool   // prefix caching
+	Connector string    // KV connector; empty without --kv-transfer-config
+	Inside    []string  // the connectors of a MultiConnector
+	Consumer  bool      // the connector may fetch
+	Adapters  []Adapter // LoRA adapters
+	Pooling   bool      // embeds and scores, and generates no text
+	Draft     int       // tokens that speculative decoding drafts for each step; 0: off
+	Prefix    bool      // prefix caching
 	APIKeys   []string
 	Ray       bool
 	Headless  bool
 	Profile   Profile
 	SGLang    bool // answers as SGLang does, not as vLLM
+}
+
+// Adapter is a LoRA adapter: the name of a model in requests, and its path.
+type Adapter struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
 }
 
 // Defaults of vLLM 0.32.0 on a GPU, where they do not depend on the model.

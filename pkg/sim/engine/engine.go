@@ -25,10 +25,16 @@ type engine struct {
 	slots   chan struct{} // one entry per admitted sequence; senders queue in order of arrival
 	blocks  *blockCache   // nil: no prefix caching
 	used    atomic.Int64  // KV cache tokens held by admitted sequences
-	kv      *connector    // nil: no KV connector
+	store   *blockCache   // of a connector that keeps KV blocks; nil: none
+	kv      *connector    // nil: no KV connector that transfers
 	seen    atomic.Int64  // admitted sequences
 	stall   outage
 	profile profiler
+
+	draft    int  // tokens drafted for each step
+	outside  bool // a KV connector is asked for what the prefix cache does not have
+	offloads bool // the store is the host's memory
+	benched  bool // every prompt counts as computed elsewhere
 }
 
 func newEngine(c Config, k knobs.Settings, start time.Time) *engine {
@@ -38,6 +44,8 @@ func newEngine(c Config, k knobs.Settings, start time.Time) *engine {
 		tokens:  tokenizer{bytes: k.Bytes},
 		metrics: newRegistry(time.Now, families(c, k.Planted, cacheTokens)),
 		slots:   make(chan struct{}, c.MaxSeqs),
+		store:   newStore(c),
+		draft:   c.Draft, outside: c.Connector != "", offloads: c.has(offloading...), benched: c.has(decodeBench),
 	}
 	e.stall.Moment = k.Planted.Stall
 	setFixed(e.metrics, c, start)
@@ -61,6 +69,7 @@ type sequence struct {
 
 // run waits for admission and then hands out the tokens, a chunk at a time, each when its last
 // token is due. It returns early when ctx ends, emit fails or the KV cache cannot be fetched.
+// Without emit, the prompt is all there is.
 func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error) (err error) {
 	m := e.metrics
 	m.add("vllm:num_requests_waiting", 1)
@@ -87,10 +96,13 @@ func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error)
 	// Fetching from a prefill server took its own time; the schedule counts from its end.
 	e.stall.begin()
 	start = time.Now()
-	due := request(e.timing, s.seed, s.remote != nil)
+	if len(s.answer.tokens) == 0 && emit == nil {
+		return e.pass(ctx, s, start)
+	}
+	due := request(e.timing, s.seed, s.remote != nil || e.benched)
 	due.first = e.late(due.first, e.seen.Add(1))
 	for i := 0; i < len(s.answer.tokens); {
-		n := min(e.faults.Bundle, len(s.answer.tokens)-i)
+		n := e.step(s, i)
 		if !program.Wait(ctx, time.Until(start.Add(due.due(e.last(i+n-1, len(s.answer.tokens)))))) {
 			return ctx.Err()
 		}
@@ -151,7 +163,7 @@ func (e *engine) fill(ctx context.Context, r *record) error {
 		m.add("vllm:prefix_cache_hits", float64(r.local))
 		m.add("vllm:prompt_tokens_cached_by_source", float64(r.local), "source", "device")
 	}
-	if e.kv != nil {
+	if e.outside {
 		m.add("vllm:external_prefix_cache_queries", float64(n-r.local))
 	}
 	if s.remote != nil && e.faults.Answer.Hits("recompute", e.timing.Seed, s.seed) {
@@ -166,6 +178,9 @@ func (e *engine) fill(ctx context.Context, r *record) error {
 		if err := e.kv.fetch(ctx, s.remote, r.external, m); err != nil {
 			return err
 		}
+	} else if r.external = e.reload(s.prompt, r.local); r.external > 0 {
+		m.add("vllm:external_prefix_cache_hits", float64(r.external))
+		m.add("vllm:prompt_tokens_cached_by_source", float64(r.external), "source", e.reloaded())
 	}
 	computed := n - r.local - r.external
 	m.add("vllm:prompt_tokens", float64(n))

@@ -68,9 +68,10 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 		{name: "process_open_fds", kind: gauge, labels: [][]string{{}}},
 		{name: "process_max_fds", kind: gauge, labels: [][]string{{}}},
 	}
-	if c.Connector != "" {
+	if c.transfers() {
 		list = append(list, transferFamilies(one)...)
 	}
+	list = append(list, storeFamilies(c, one)...)
 	list = append(list,
 		&family{name: "vllm:estimated_flops_per_gpu", kind: counter, labels: one},
 		&family{name: "vllm:estimated_read_bytes_per_gpu", kind: counter, labels: one},
@@ -86,6 +87,10 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 	if c.Consumer {
 		list = append(list, &family{name: "vllm:num_requests_kv_fetch_by_stage", kind: gauge,
 			labels: each("stage", "waiting_to_start", "in_progress", "completed_waiting")})
+	}
+	list = append(list, draftFamilies(c, one, each)...)
+	if len(c.Adapters) > 0 {
+		list = append(list, &family{name: "vllm:lora_requests_info", kind: gauge})
 	}
 	return append(list,
 		&family{name: "vllm:engine_sleep_state", kind: gauge,

@@ -128,6 +128,10 @@ func (s *Server) job(r *http.Request, q sampling, prompts [][]int, text string) 
 	if t := q.Temperature; t != nil && *t < greedy && j.n > 1 && !s.config.SGLang {
 		return nil, bad("", "n must be 1 when using greedy sampling, got %d.", j.n)
 	}
+	if refused := checkStructure(q.Structured, q.Format); refused != nil {
+		return nil, refused
+	}
+	s.countAdapter(q.Model)
 	for _, p := range prompts {
 		if refused := s.checkPrompt(p, text != ""); refused != nil {
 			return nil, refused

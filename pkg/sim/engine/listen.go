@@ -123,7 +123,7 @@ func Bind(ctx context.Context, p program.Process, s *Server) (*Addresses, error)
 		}
 		l.Close()
 	}
-	if c.Connector == "" {
+	if !c.transfers() {
 		return a, nil
 	}
 	kv, err := newConnector(c, p.Env, program.UUID())

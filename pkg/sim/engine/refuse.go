@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -202,4 +203,32 @@ func encodeJSON(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// structures are the constraints of which structured_outputs has exactly one
+// (vllm/sampling_params.py, 0.32).
+var structures = []string{"json", "regex", "choice", "grammar", "json_object", "structural_tag"}
+
+// checkStructure refuses constraints that a real server would refuse.
+func checkStructure(outputs map[string]any, f *format) *refusal {
+	if outputs != nil {
+		var set []string
+		for _, name := range structures {
+			if outputs[name] != nil {
+				set = append(set, name)
+			}
+		}
+		switch {
+		case len(set) == 0:
+			return bad("", "You must use one kind of structured outputs constraint but none are specified: {}")
+		case len(set) > 1:
+			return bad("", "You can only use one kind of structured outputs constraint but multiple are specified: %s",
+				strings.Join(set, ", "))
+		}
+	}
+	known := []string{"text", "json_object", "json_schema", "structural_tag"}
+	if f != nil && !slices.Contains(known, f.Type) {
+		return bad("response_format", "response_format.type must be one of %s, got %q", strings.Join(known, ", "), f.Type)
+	}
+	return nil
 }

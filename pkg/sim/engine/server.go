@@ -69,8 +69,12 @@ func (s *Server) Handler() http.Handler {
 		s.profileRoutes(route)
 	}
 	route("GET", "/v1/models", s.models)
-	route("POST", "/v1/completions", s.generation(s.completions))
-	route("POST", "/v1/chat/completions", s.generation(s.chat))
+	if s.config.Pooling {
+		s.poolingRoutes(route)
+	} else {
+		route("POST", "/v1/completions", s.generation(s.completions))
+		route("POST", "/v1/chat/completions", s.generation(s.chat))
+	}
 	route("POST", "/tokenize", s.tokenize)
 	route("POST", "/detokenize", s.detokenize)
 	if s.Dev {
@@ -180,7 +184,7 @@ type modelCard struct {
 	Created     int64        `json:"created"`
 	OwnedBy     string       `json:"owned_by"`
 	Root        string       `json:"root"`
-	Parent      Null         `json:"parent"`
+	Parent      *string      `json:"parent"` // of a LoRA adapter
 	MaxModelLen int          `json:"max_model_len"`
 	Permission  []permission `json:"permission"`
 }
@@ -202,16 +206,24 @@ type permission struct {
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	now := time.Now().Unix()
-	var cards []modelCard
-	for _, name := range s.config.Names {
-		cards = append(cards, modelCard{
+	card := func(name, root string) modelCard {
+		return modelCard{
 			ID: name, Object: "model", Created: now, OwnedBy: program.Version,
-			Root: cmp.Or(s.knobs.Planted.Root, s.config.Model), MaxModelLen: s.config.MaxLen,
+			Root: root, MaxModelLen: s.config.MaxLen,
 			Permission: []permission{{
 				ID: "modelperm-" + program.HexText(8), Object: "model_permission", Created: now,
 				AllowSampling: true, AllowLogprobs: true, AllowView: true, Organization: "*",
 			}},
-		})
+		}
+	}
+	var cards []modelCard
+	for _, name := range s.config.Names {
+		cards = append(cards, card(name, cmp.Or(s.knobs.Planted.Root, s.config.Model)))
+	}
+	for _, a := range s.config.Adapters {
+		one := card(a.Name, a.Path)
+		one.Parent = &s.config.Names[0]
+		cards = append(cards, one)
 	}
 	writeJSON(w, http.StatusOK, struct {
 		Object string      `json:"object"`
@@ -223,10 +235,31 @@ func (s *Server) version() string { return cmp.Or(s.knobs.Planted.Version, progr
 
 // checkModel refuses a model that is not served; no name at all means the only one.
 func (s *Server) checkModel(name string) *refusal {
-	if name == "" || slices.Contains(s.config.Names, name) {
+	if name == "" || slices.Contains(s.config.Names, name) || s.adapted(name) {
 		return nil
 	}
 	return noModel(name, s.config.Names)
+}
+
+// adapted reports whether a name is that of a LoRA adapter.
+func (s *Server) adapted(name string) bool {
+	return slices.ContainsFunc(s.config.Adapters, func(a Adapter) bool { return a.Name == name })
+}
+
+// answering is the name that answers carry for the model that was asked for.
+func (s *Server) answering(name string) string {
+	if s.adapted(name) {
+		return name
+	}
+	return s.config.Names[0]
+}
+
+// countAdapter notes the adapter of a request, as vLLM's scheduler last saw it.
+func (s *Server) countAdapter(name string) {
+	if s.adapted(name) {
+		s.engine.metrics.set("vllm:lora_requests_info", Seconds(time.Now()), "max_lora", "1",
+			"running_lora_adapters", name, "waiting_lora_adapters", "")
+	}
 }
 
 type tokenizeRequest struct {

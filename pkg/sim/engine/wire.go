@@ -3,6 +3,9 @@ package engine
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+
+	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
 // sampling holds the request fields that completions and chat share. Fields that change nothing
@@ -24,6 +27,14 @@ type sampling struct {
 	ReturnTokenIDs bool           `json:"return_token_ids"`
 	KV             *KVParams      `json:"kv_transfer_params"`
 	RequestID      string         `json:"request_id"`
+
+	// Constraints of the answer. They are checked, and the answer does not follow them.
+	Structured map[string]any `json:"structured_outputs"`
+	Format     *format        `json:"response_format"`
+}
+
+type format struct {
+	Type string `json:"type"`
 }
 
 type streamOptions struct {
@@ -51,7 +62,7 @@ type message struct {
 	Content content `json:"content"`
 }
 
-// content is a text, or parts of which the texts count.
+// content is a text, or parts. An image, a sound or a video is a name in the text.
 type content string
 
 func (c *content) UnmarshalJSON(b []byte) error {
@@ -62,14 +73,22 @@ func (c *content) UnmarshalJSON(b []byte) error {
 		}
 		return nil
 	}
-	var parts []struct {
-		Text string `json:"text"`
-	}
+	var parts []json.RawMessage
 	if err := json.Unmarshal(b, &parts); err != nil {
 		return err
 	}
-	for _, p := range parts {
+	for _, raw := range parts {
+		var p struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return err
+		}
 		*c += content(p.Text)
+		if p.Type != "" && p.Type != "text" { // another image is another prompt
+			*c += content(fmt.Sprintf(" %s %08x", p.Type, uint32(knobs.HashText(0, string(raw)))))
+		}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ const (
 // switches are options of SGLang that take no value (store_true). A value is what argparse
 // calls unrecognized.
 var switches = []string{
-	"disable-cuda-graph", "disable-radix-cache", "enable-dp-attention", "enable-metrics", "enable-mixed-chunk",
+	"disable-cuda-graph", "disable-radix-cache", "enable-dp-attention", "enable-hierarchical-cache", "enable-metrics", "enable-mixed-chunk",
 	"enable-torch-compile",
 	"skip-server-warmup", "skip-tokenizer-init", "trust-remote-code", "disable-overlap-schedule",
 	"enable-deterministic-inference",

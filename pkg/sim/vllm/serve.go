@@ -71,6 +71,9 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		<-ctx.Done()
 		return program.OK
 	}
+	if err := findCache(ctx, p, &flags); err != nil {
+		return engine.Die(p, log, program.Failed, err.Error())
+	}
 	end, err := meet(ctx, log, c, around)
 	switch {
 	case ctx.Err() != nil:

@@ -18,6 +18,7 @@ func parseServe(args []string) (engine.Config, program.Flags, error) {
 		APIKeys:  f.Values["api-key"],
 		Headless: f.Bool("headless", false),
 		Ray:      f.Text("distributed-executor-backend", "") == "ray",
+		Pooling:  pools(f),
 	}
 	c.Model = f.Text("model", "")
 	if len(f.Positional) > 0 {
@@ -59,38 +60,13 @@ func parseServe(args []string) (engine.Config, program.Flags, error) {
 		}
 		*x.to = n
 	}
-	for _, read := range []func(*engine.Config, *program.Flags) error{readConnector, readProfiler} {
+	for _, read := range []func(*engine.Config, *program.Flags) error{readConnector, readProfiler,
+		readAdapters, readDraft} {
 		if err := read(&c, &f); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return c, f, errors.Join(errs...)
-}
-
-// readConnector takes the KV connector from the JSON of --kv-transfer-config or its dotted form.
-func readConnector(c *engine.Config, f *program.Flags) error {
-	v := struct {
-		Connector string `json:"kv_connector"`
-		Role      string `json:"kv_role"`
-	}{f.Text("kv-transfer-config.kv-connector", ""), f.Text("kv-transfer-config.kv-role", "")}
-	text := f.Text("kv-transfer-config", "")
-	if text != "" {
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			return fmt.Errorf("--kv-transfer-config: %w", err)
-		}
-	}
-	if text == "" && v.Connector == "" {
-		return nil
-	}
-	if v.Connector == "" {
-		return errors.New("--kv-transfer-config: kv_connector is missing")
-	}
-	switch v.Role {
-	case "kv_producer", "kv_consumer", "kv_both":
-		c.Connector, c.Consumer = v.Connector, v.Role != "kv_producer"
-		return nil
-	}
-	return fmt.Errorf("--kv-transfer-config: kv_role %q: want kv_producer, kv_consumer or kv_both", v.Role)
 }
 
 // readProfiler takes the profiler from the JSON of --profiler-config or its dotted form.

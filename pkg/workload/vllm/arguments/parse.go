@@ -37,7 +37,7 @@ func (r *Release) parse(args []string) ([]string, error) {
 	if r.program.model {
 		args = modelFirst(args)
 	}
-	args = flexible(args)
+	args = r.flexible(args)
 	var model, options, left []string
 	for i := 0; i < len(args); {
 		arg := args[i]
@@ -101,8 +101,8 @@ func modelFirst(args []string) []string {
 }
 
 // flexible does what vLLM's own parser does before argparse: underscores in names become dashes,
-// and -O3 is a level of optimization.
-func flexible(args []string) []string {
+// and -O3 is a level of optimization, or of compilation in older releases.
+func (r *Release) flexible(args []string) []string {
 	var list []string
 	for i, arg := range args {
 		name, value, given := strings.Cut(arg, "=")
@@ -117,14 +117,29 @@ func flexible(args []string) []string {
 			}
 			list = append(list, strings.ReplaceAll(head, "_", "-")+keys+value)
 		case arg == "-O" && i+1 < len(args) && len(args[i+1]) == 1 && strings.Contains("0123", args[i+1]):
-			list = append(list, "--optimization-level")
+			list = append(list, r.level())
+		case strings.HasPrefix(arg, "-O."):
+			list = append(list, "--compilation-config"+arg[2:])
 		case strings.HasPrefix(arg, "-O") && arg != "-O":
-			list = append(list, "--optimization-level", strings.TrimPrefix(arg[2:], "="))
+			list = append(list, r.level(), strings.TrimPrefix(arg[2:], "="))
 		default:
 			list = append(list, arg)
 		}
 	}
 	return list
+}
+
+// level is the option that -O stands for (vllm/utils, FlexibleArgumentParser).
+func (r *Release) level() string {
+	switch {
+	case Before(r.Version, "0.9.2"):
+		return "--compilation-config"
+	case Before(r.Version, "0.11.1"):
+		return "--compilation-config.level"
+	case Before(r.Version, "0.12.0"):
+		return "--compilation-config.mode"
+	}
+	return "--optimization-level"
 }
 
 // isOption tells an option from a value, as argparse does where no option looks like a number.

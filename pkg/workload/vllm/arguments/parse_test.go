@@ -66,6 +66,25 @@ func TestParseTakes(t *testing.T) {
 	}
 }
 
+// -O is a level of compilation in older releases, which is no level of optimization.
+//
+// covers: CFG-1
+func TestLevels(t *testing.T) {
+	for release, want := range map[string]string{
+		"0.9.1": "--compilation-config", "0.9.2": "--compilation-config.level", "0.11.0": "--compilation-config.level",
+		"0.11.2": "--compilation-config.mode", "0.12.0": "--optimization-level",
+	} {
+		for _, args := range []string{"m -O3", "m -O 3", "m -O=3"} {
+			got, err := exactly(release).Parse(strings.Fields(args))
+			require.NoError(t, err, "%s %s", release, args)
+			require.Equal(t, "m "+want+"=3", strings.Join(got, " "), "%s %s", release, args)
+		}
+		got, err := exactly(release).Parse([]string{"m", "-O.mode=3"})
+		require.NoError(t, err)
+		require.Equal(t, []string{"m", "--compilation-config.mode=3"}, got)
+	}
+}
+
 // Every option of every release is taken by all its names with a value of its kind.
 //
 // covers: CFG-1
