@@ -31,9 +31,25 @@ func addBenchmark(parsers []Parser) adder {
 		r, known := d.record, len(d.record.Warnings)
 		own, others := splitParsers(e, parsers)
 		bench := parseAny(e, d, own, "the benchmark's result", e.load != nil && e.load.Client != "")
+		if e.load != nil {
+			countRequests(&r.Results, e.load.Expect.NumPrompts)
+		}
 		d.facts.Samples, d.facts.GivenModel = bench.Samples, bench.Model
 		addStrays(e, d, others)
 		d.empty = len(r.Warnings) == known && r.Results.Source == ""
+	}
+}
+
+// countRequests takes from the plan how many requests there should be, where several inputs went
+// in each and the client counted those.
+func countRequests(m *result.Metrics, planned int) {
+	if m.NumPrompts != nil || m.TotalInputSequences == nil || m.CompletedRequests == nil || planned < *m.CompletedRequests {
+		return
+	}
+	m.NumPrompts = &planned
+	if m.FailedRequests == nil {
+		m.FailedRequests = new(planned - *m.CompletedRequests)
+		m.NoteDerived("failed_requests")
 	}
 }
 

@@ -403,7 +403,7 @@ func TestClientsAskTheNodeOfTheServer(t *testing.T) {
 			if len(p.Roles) == 0 {
 				continue
 			}
-			end := p.Roles[0].Name
+			end := p.Roles[slices.IndexFunc(p.Roles, func(r plan.Role) bool { return !r.Helper })].Name
 			if p.Role("proxy") != nil {
 				end = "proxy"
 			}

@@ -284,11 +284,20 @@ func foreignLoad(c *facts) answer {
 		return notPossible("%s", why)
 	}
 	failed, _, _ := c.failed() // one that the client gave up may have ended on the engine
-	own := done + failed + c.e.Planned.Warmups
-	beyond := served - float64(own)
+	own := float64(done+failed+c.e.Planned.Warmups) * c.inputs(done)
+	beyond := served - own
 	accepted := max(1, c.limit("foreign_share")*float64(done)) + possibleProbes
 	return judged(beyond > accepted,
-		"the engines ended %.0f requests, of which %d were the client's (%.0f more accepted)", served, own, accepted)
+		"the engines ended %.0f requests, of which %.0f were the client's (%.0f more accepted)", served, own, accepted)
+}
+
+// inputs is how many inputs a request had on average: those of pooling models may have several,
+// each of which is a request to the engine.
+func (c *facts) inputs(done int) float64 {
+	if n := c.m.TotalInputSequences; n != nil && done > 0 {
+		return max(1, float64(*n)/float64(done))
+	}
+	return 1
 }
 
 // longestAnswer is the most tokens of an answer; 0 if the client did not save them.

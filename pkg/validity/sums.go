@@ -190,7 +190,7 @@ func (c *facts) otherLoad() (bad []string) {
 		!c.e.served(model) {
 		bad = append(bad, fmt.Sprintf("the client was given the model %q, but %q was planned", model, p.Model))
 	}
-	if n := m.NumPrompts; n != nil && p.NumPrompts > 0 && !batched(m) && *n != p.NumPrompts && requestsMissing(c).
+	if n := m.NumPrompts; n != nil && p.NumPrompts > 0 && *n != p.NumPrompts && requestsMissing(c).
 		outcome == result.Pass {
 		bad = append(bad, fmt.Sprintf("the client was given %d requests, but %d were planned", *n, p.NumPrompts))
 	}
@@ -204,10 +204,4 @@ func (c *facts) otherLoad() (bad []string) {
 		}
 	}
 	return bad
-}
-
-// batched reports whether requests of a pooling model had several inputs each: num_prompts of
-// vLLM's client then counts inputs, not requests.
-func batched(m *result.Metrics) bool {
-	return m.TotalInputSequences != nil && m.CompletedRequests != nil && *m.TotalInputSequences > int64(*m.CompletedRequests)
 }

@@ -127,6 +127,9 @@ func parseResult(name string, data []byte, part *result.Part) error {
 				Text: "the number of completed requests or the duration is missing"})
 		return fmt.Errorf("parse %s: %w", name, errNoResult)
 	}
+	if n := r.m.TotalInputSequences; n != nil && *n > int64(*r.m.CompletedRequests) {
+		r.m.NumPrompts = nil // requests had several inputs each, and these are what it counts
+	}
 	part.Metrics = r.m
 	part.Benchmark.Kind = kind
 	if part.Benchmark.Arrivals == "" && r.rescales() {

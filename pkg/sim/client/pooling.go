@@ -194,11 +194,11 @@ func (c *pooling) result(list []outcome, took time.Duration) map[string]any {
 		"max_concurrency": c.inFlight, "simulated": "true", "duration": s, "completed": len(latencies),
 		"total_input_tokens": tokens, "total_input_sequences": int(sequences), "request_throughput": done / s,
 		"input_sequence_throughput": sequences / s, "total_token_throughput": float64(tokens) / s,
-		"mean_e2el_ms": sum / n, "median_e2el_ms": stats.PercentileFromBelow(latencies, 50),
+		"mean_e2el_ms": sum / n, "median_e2el_ms": stats.PercentileFromBelow(latencies, 0.5),
 		"std_e2el_ms": math.Sqrt(max(0, squares/n-sum/n*sum/n)),
 	}
 	for _, p := range c.percentiles {
-		r["p"+strconv.FormatFloat(p, 'f', -1, 64)+"_e2el_ms"] = stats.PercentileFromBelow(latencies, p)
+		r["p"+strconv.FormatFloat(p, 'f', -1, 64)+"_e2el_ms"] = stats.PercentileFromBelow(latencies, p/100)
 	}
 	return r
 }

@@ -118,7 +118,7 @@ func (r *Release) flexible(args []string) []string {
 			list = append(list, strings.ReplaceAll(head, "_", "-")+keys+value)
 		case arg == "-O" && i+1 < len(args) && len(args[i+1]) == 1 && strings.Contains("0123", args[i+1]):
 			list = append(list, r.level())
-		case strings.HasPrefix(arg, "-O."):
+		case strings.HasPrefix(arg, "-O.") && Before(r.Version, "0.13.0"):
 			list = append(list, "--compilation-config"+arg[2:])
 		case strings.HasPrefix(arg, "-O") && arg != "-O":
 			list = append(list, r.level(), strings.TrimPrefix(arg[2:], "="))

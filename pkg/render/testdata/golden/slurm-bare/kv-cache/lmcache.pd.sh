@@ -1,0 +1,117 @@
+#!/bin/bash
+#SBATCH --job-name=lmcache.pd.exp_20260304_050607_808eb6
+#SBATCH --comment=profllm:exp_20260304_050607_808eb6
+#SBATCH --output=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0/stdout.txt
+#SBATCH --error=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=gpu
+#SBATCH --nodes=2
+#SBATCH --gres=gpu:4
+#SBATCH --time=00:10:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario kv-cache, test lmcache.pd, iteration 0, run exp_20260304_050607_808eb6.
+# Printed from slurm/job.sh.tmpl (sha256:5bc6a0d95539626c4d9323d2); plan.json in the run directory has every decision.
+#   store: nodes 0, ready when port 8100 + slot of the job takes connections
+#   prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
+#   decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
+#   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
+
+RUN=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+module load cuda vllm
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export LMCACHE_REMOTE_SERDE=naive
+export LMCACHE_LOCAL_CPU=False
+export PYTHONHASHSEED=0
+
+GUARD=0   # pid of the srun that watches over the nodes
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid; shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"; PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
+step --job-name=nodes --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# store: nodes 0, ready when port 8100 + slot of the job takes connections
+step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log \
+  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=store \
+  lmcache_server 0.0.0.0 "$STORE_PORT" &
+ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
+
+# prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
+step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
+  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 \
+  VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" \
+  VLLM_HOST_IP="$PREFILL_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" --tensor-parallel-size 4 \
+  --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
+ROLES+=("prefill=$!")
+
+# decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
+step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
+  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 \
+  VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" \
+  VLLM_HOST_IP="$DECODE_ADDR" \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" --tensor-parallel-size 4 \
+  --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
+ROLES+=("decode=$!")
+
+# proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
+  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=proxy \
+  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
+  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
+ROLES+=("proxy=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=client \
+  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
+  --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
+  --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0/raw --result-filename vllm-bench.json \
+  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
