@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -114,7 +115,7 @@ func ownOptions(t scenario.Test) error {
 		name := strings.ReplaceAll(key, "-", "_")
 		if !slices.Contains(known, name) {
 			c.Add(source.Errorf(t.BenchArgs.KeyPos(key), "bench_cmd_args.%s is not an argument of client %q", key,
-				t.Client).Hintf("%s", source.Suggest(name, known)))
+				t.Client).Hintf("%s", cmp.Or(vllmserve.OfVLLM(key), source.Suggest(name, known))))
 		}
 	}
 	if c.Err() == nil {

@@ -277,6 +277,10 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		decode(g)["vllm:generation_tokens_total"] = 52_550
 		g.e.Planned.Warmups = 51
 	}},
+	{"foreign-load", result.Suspect, func(g *run) { decode(g)["vllm:request_success_total"] = 8_012 }, func(g *run) { // 8 inputs in each
+		decode(g)["vllm:request_success_total"] = 8_011
+		g.r.Results.TotalInputSequences = new(int64(8_000))
+	}},
 	{"window-wrong", result.Invalid, func(g *run) { g.samples(func(_ int, start, _, _ *float64) { *start *= 0.97 }) },
 		func(g *run) { g.samples(func(_ int, start, _, _ *float64) { *start *= 0.985 }) }},
 	{"window-wrong", result.Invalid, func(g *run) { g.r.Results.Client.FirstSend, g.r.Results.Client.LastEnd = new(1.0), new(99.0) },

@@ -52,14 +52,29 @@ func CheckOwnArguments(t *source.Table) error {
 		if err = o.Validate(); err == nil {
 			return nil
 		}
+		for _, key := range []string{"dataset_name", "dataset-name", "dataset_path", "dataset-path"} {
+			if t.Has(key) {
+				return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err).
+					Hintf("%s", OfVLLM(key))
+			}
+		}
 		return source.Errorf(t.Pos, "bench_cmd_args: client \"profllm\" refuses them: %v", err)
 	}
 	for _, key := range t.Keys() {
 		if _, err := load.ParseArgs(words(key)); err != nil {
-			return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err)
+			return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err).
+				Hintf("%s", OfVLLM(key))
 		}
 	}
 	return source.Errorf(t.Pos, "bench_cmd_args: client \"profllm\" refuses them: %v", err)
+}
+
+// OfVLLM says that vLLM's client has an option, more of whose values it takes; "" if it has none.
+func OfVLLM(key string) string {
+	if !known(key) {
+		return ""
+	}
+	return "vLLM's own client can do more here: remove client = \"profllm\""
 }
 
 // check refuses one option.

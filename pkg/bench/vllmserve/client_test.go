@@ -105,6 +105,10 @@ func TestExpect(t *testing.T) {
 		{"lengths vary", "random_range_ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16, SharedInput: new(0.0)}},
 		{"lengths vary, in dashes", "random-range-ratio = 0.5", plan.Expect{NumPrompts: 30, Concurrency: 16, SharedInput: new(0.0)}},
 		{"other data", "dataset_name = 'sharegpt'", plan.Expect{NumPrompts: 30, Concurrency: 16}},
+		{"embeddings", "backend = 'openai-embeddings'\nnum_warmups = 2", plan.Expect{NumPrompts: 30, Concurrency: 16, Warmups: 2}},
+		{"several in a request", "backend = 'vllm-pooling'\nrandom_batch_size = 8", plan.Expect{NumPrompts: 4, Concurrency: 16}},
+		{"a query among them", "backend = 'vllm-rerank'\ndataset_name = 'random-rerank'\nrandom_batch_size = 11\nno_reranker = true",
+			plan.Expect{NumPrompts: 3, Concurrency: 16}},
 		{"other data, in dashes", "dataset-name = 'sharegpt'", plan.Expect{NumPrompts: 30, Concurrency: 16}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -441,3 +441,19 @@ func TestWhatTheClientSaysOfItself(t *testing.T) {
 	require.Nil(t, part.Metrics.Client.UsageMissing)
 	require.Nil(t, part.Metrics.Client.WarmUpsFailed, "an older client did not count them")
 }
+
+// num_prompts of a load with several inputs in a request counts inputs, which are no requests.
+func TestInputsAreNoRequests(t *testing.T) {
+	parse := func(sequences string) *result.Metrics {
+		part, err := vllmserve.Parser{File: "r.json"}.Parse(files("r.json", `{"backend": "openai-embeddings", "num_prompts": 40, "duration": 1.0,
+			"completed": 5, "total_input_tokens": 100, "total_input_sequences": `+sequences+`, "mean_e2el_ms": 3.0}`))
+		require.NoError(t, err)
+		return part.Metrics
+	}
+	m := parse("40")
+	require.Nil(t, m.NumPrompts)
+	require.Nil(t, m.FailedRequests, "35 requests are not missing")
+	m = parse("5")
+	require.Equal(t, 40, *m.NumPrompts)
+	require.Equal(t, 35, *m.FailedRequests)
+}

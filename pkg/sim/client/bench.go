@@ -20,7 +20,11 @@ func Bench(ctx context.Context, p program.Process, args []string) int {
 		return p.Fail(program.Usage, err)
 	}
 	f.Faster(n)
-	if p.Bench == nil {
+	c, err := newPooling(args)
+	if err != nil {
+		return p.Fail(program.Usage, err)
+	}
+	if c == nil && p.Bench == nil {
 		return p.Fail(program.Missing, errors.New("this process has no load client"))
 	}
 	if f.DieAtStart {
@@ -30,10 +34,6 @@ func Bench(ctx context.Context, p program.Process, args []string) int {
 	if f.Hang {
 		<-ctx.Done()
 		return program.Failed
-	}
-	c, err := newPooling(args)
-	if err != nil {
-		return p.Fail(program.Usage, err)
 	}
 	if c != nil {
 		return c.pool(ctx, p, program.ParseFlags(args))
