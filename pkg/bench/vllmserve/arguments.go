@@ -53,7 +53,7 @@ func CheckOwnArguments(t *source.Table) error {
 			return nil
 		}
 		for _, key := range []string{"dataset_name", "dataset-name", "dataset_path", "dataset-path"} {
-			if t.Has(key) {
+			if t.Has(key) && text(t.Get(key)) != "random" {
 				return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err).
 					Hintf("%s", OfVLLM(key))
 			}
@@ -62,8 +62,11 @@ func CheckOwnArguments(t *source.Table) error {
 	}
 	for _, key := range t.Keys() {
 		if _, err := load.ParseArgs(words(key)); err != nil {
-			return source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err).
-				Hintf("%s", OfVLLM(key))
+			e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err)
+			if key == "backend" {
+				return e.Hintf("%s", OfVLLM(key))
+			}
+			return e
 		}
 	}
 	return source.Errorf(t.Pos, "bench_cmd_args: client \"profllm\" refuses them: %v", err)
@@ -71,7 +74,7 @@ func CheckOwnArguments(t *source.Table) error {
 
 // OfVLLM says that vLLM's client has an option, more of whose values it takes; "" if it has none.
 func OfVLLM(key string) string {
-	if !known(key) {
+	if !known(arguments.BenchServe, key) {
 		return ""
 	}
 	return "vLLM's own client can do more here: remove client = \"profllm\""
