@@ -83,7 +83,11 @@ func (p *Plan) fillMarks(in Input) error {
 			c.Add(at(in.Test.Pos, s.Name, err))
 			s.Argv[i] = word
 		}
-		s.Env = append(slices.Clone(marked), s.Env...)
+		for _, v := range marked { // what a step sets itself wins, as over the job's environment
+			if !slices.ContainsFunc(s.Env, func(own Var) bool { return own.Name == v.Name }) {
+				s.Env = append(slices.Clone(s.Env), v)
+			}
+		}
 	}
 	return c.Err()
 }

@@ -1,17 +1,16 @@
 package vllm
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
@@ -71,15 +70,13 @@ func remoteURL(p program.Process, c connector) (string, error) {
 	if name == "" {
 		return p.Env("LMCACHE_REMOTE_URL"), nil
 	}
-	file, err := os.Open(name)
+	text, err := regular.ReadFile(name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", configVar, err)
 	}
-	defer file.Close()
 	found := ""
-	scan := bufio.NewScanner(file)
-	for scan.Scan() {
-		key, value, ok := strings.Cut(scan.Text(), ":")
+	for line := range strings.Lines(string(text)) {
+		key, value, ok := strings.Cut(line, ":")
 		if ok && strings.TrimSpace(key) == "remote_url" {
 			found = strings.Trim(strings.TrimSpace(value), `"'`)
 		}
@@ -87,7 +84,7 @@ func remoteURL(p program.Process, c connector) (string, error) {
 	if found == "null" {
 		found = ""
 	}
-	return found, scan.Err()
+	return found, nil
 }
 
 // dial tries an address such as lm://host:port.

@@ -76,31 +76,31 @@ GUARD=$!
 
 # store: nodes 0, ready when port 8100 + slot of the job takes connections
 step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=store \
+  env PROFLLM_ROLE=store LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   lmcache_server 0.0.0.0 "$STORE_PORT" &
 ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 \
-  VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" \
-  VLLM_HOST_IP="$PREFILL_ADDR" \
+  env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
+  LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" --tensor-parallel-size 4 \
   --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
 ROLES+=("prefill=$!")
 
 # decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 \
-  VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" \
-  VLLM_HOST_IP="$DECODE_ADDR" \
+  env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
+  LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" --tensor-parallel-size 4 \
   --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
 ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=proxy \
+  env PROFLLM_ROLE=proxy LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
 ROLES+=("proxy=$!")
@@ -110,7 +110,7 @@ wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=client \
+  env PROFLLM_ROLE=client LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
   --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0/raw --result-filename vllm-bench.json \

@@ -72,15 +72,15 @@ GUARD=$!
 
 # store: nodes 0, ready when port 8100 + slot of the job takes connections
 step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  PROFLLM_ROLE=store \
+  env PROFLLM_ROLE=store \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   lmcache_server 0.0.0.0 "$STORE_PORT" &
 ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # serve: nodes 0-1, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 5m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --pipeline-parallel-size 2 \
   --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --port "$SERVE_PORT" \
@@ -92,8 +92,8 @@ wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  PROFLLM_ROLE=client \
+  env PROFLLM_ROLE=client \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \
   --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/raw \

@@ -82,8 +82,8 @@ step --job-name=controller --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
-  PROFLLM_ROLE=controller \
+  env PROFLLM_ROLE=controller \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
   lmcache_controller --host 0.0.0.0 --port "$CONTROLLER_PORT" \
   --monitor-ports '{"pull": '"$CONTROLLER_PULL_PORT"', "reply": '"$CONTROLLER_REPLY_PORT"'}' &
 ROLES+=("controller=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
@@ -95,9 +95,9 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
-  PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
+  env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
   --kv-transfer-config '{"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": [
 {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
@@ -112,9 +112,9 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
-  PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
+  env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
   --kv-transfer-config '{"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": [
 {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
@@ -125,8 +125,8 @@ ROLES+=("decode=$!")
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
-  PROFLLM_ROLE=proxy \
+  env PROFLLM_ROLE=proxy \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
 ROLES+=("proxy=$!")
@@ -141,8 +141,8 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
-  PROFLLM_ROLE=client \
+  env PROFLLM_ROLE=client \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/files/p2p.yaml \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
   --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.p2p/0/raw --result-filename vllm-bench.json \

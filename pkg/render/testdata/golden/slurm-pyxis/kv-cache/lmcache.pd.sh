@@ -84,7 +84,7 @@ step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
   --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
   --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=store \
+  env PROFLLM_ROLE=store LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   lmcache_server 0.0.0.0 "$STORE_PORT" &
 ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
@@ -95,9 +95,9 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
   --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=prefill \
-  CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
+  env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
+  LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" --tensor-parallel-size 4 \
   --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
 ROLES+=("prefill=$!")
@@ -109,9 +109,9 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
   --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=decode \
-  CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
+  env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
+  LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" --tensor-parallel-size 4 \
   --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
 ROLES+=("decode=$!")
@@ -119,7 +119,7 @@ ROLES+=("decode=$!")
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=proxy \
+  env PROFLLM_ROLE=proxy LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
 ROLES+=("proxy=$!")
@@ -134,7 +134,7 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
   --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" PROFLLM_ROLE=client \
+  env PROFLLM_ROLE=client LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
   --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0/raw --result-filename vllm-bench.json \

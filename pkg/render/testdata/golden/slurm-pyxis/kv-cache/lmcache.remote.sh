@@ -80,8 +80,8 @@ step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  PROFLLM_ROLE=store \
+  env PROFLLM_ROLE=store \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   lmcache_server 0.0.0.0 "$STORE_PORT" &
 ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
@@ -92,8 +92,8 @@ step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wa
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 5m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --pipeline-parallel-size 2 \
   --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --port "$SERVE_PORT" \
@@ -110,8 +110,8 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  PROFLLM_ROLE=client \
+  env PROFLLM_ROLE=client \
+  LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \
   --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/raw \
