@@ -179,8 +179,7 @@ func TestContainers(t *testing.T) {
 			_, _, err := container.CheckFile(archive)
 			require.NoError(t, err)
 			r.call(t, "rmi", "localhost/profllm/box:1")
-			t.Run("from an archive", func(t *testing.T) { r.exits(t, archive) })
-			r.call(t, "rmi", "--force", "localhost/profllm/box:1")
+			t.Run("from an archive", func(t *testing.T) { r.archives(t, archive, rootfs) })
 		})
 	}
 }
@@ -286,7 +285,8 @@ func (r *realRuntime) slurmStep(t *testing.T, image string) {
 	r.nothingLeft(t)
 }
 
-func (r *realRuntime) exits(t *testing.T, image string) {
+func (r *realRuntime) exits(t *testing.T, image string) string {
+	t.Helper()
 	cmd, run := r.step(t, image, "exit")
 	data, err := cmd.CombinedOutput()
 	out := string(data)
@@ -304,6 +304,30 @@ func (r *realRuntime) exits(t *testing.T, image string) {
 	require.Contains(t, out, "write read-only: false")
 	require.Contains(t, out, "read "+r.profllm+": \"\" open", "a step that does not run profllm does not see it")
 	r.nothingLeft(t)
+	return out
+}
+
+// archives runs an image from its archive, which the node loads once, and again after it was
+// rebuilt with the same tag.
+func (r *realRuntime) archives(t *testing.T, archive, rootfs string) {
+	const tag = "localhost/profllm/box:1"
+	zip := func() string {
+		out, err := exec.Command("gzip", "-kf", archive).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return archive + ".gz"
+	}
+	require.Contains(t, r.exits(t, archive), "loading image "+tag)
+	require.Contains(t, r.exits(t, archive), "is in this node's store: sha256:")
+	require.Contains(t, r.exits(t, zip()), "is in this node's store: sha256:")
+
+	r.call(t, "import", "--change=ENV REBUILT=1", rootfs, tag)
+	require.NoError(t, os.Remove(archive))
+	r.call(t, "save", "-o", archive, tag)
+	r.call(t, "rmi", tag)
+	out := r.exits(t, zip())
+	require.Contains(t, out, "loading image "+tag)
+	require.Contains(t, out, "env REBUILT=1\n")
+	r.call(t, "rmi", "--force", tag)
 }
 
 // interrupt starts a command, sends TERM once it waits, and returns what it said.

@@ -35,6 +35,7 @@ var requirementAreas = map[string]string{
 	"CFG":  "options of the engine",
 	"CTR":  "containers",
 	"HLT":  "readiness",
+	"IMG":  "images",
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",
 	"LRES": "GPUs, ports and processes",

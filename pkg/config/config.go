@@ -67,6 +67,13 @@ type System struct {
 	// (profllm).
 	ContainerArgs Words `toml:"container_args"`
 
+	// false: do not pass the RDMA devices of a node (/dev/infiniband/uverbs*, rdma_cm, /dev/gdrdrv)
+	// to its servers' containers with docker and podman (profllm); default true.
+	ContainerRDMA *bool `toml:"container_rdma"`
+	// "unconfined" (no seccomp filter) or "privileged" for the containers of servers with docker
+	// and podman (profllm); default: what the runtime does.
+	ContainerSecurity string `toml:"container_security"`
+
 	// "pyxis", "enroot", "apptainer", "docker", "podman" or "bare" (profllm); default pyxis
 	// when a test names an image, else bare.
 	Launcher string `toml:"launcher"`
@@ -246,6 +253,10 @@ func (s *System) check(t *source.Table) error {
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
 	}
 	c.Add(CheckLauncher(s.Launcher, t.PosOf("launcher")))
+	if s.ContainerSecurity != "" && !slices.Contains(securities, s.ContainerSecurity) {
+		c.Add(source.Errorf(t.PosOf("container_security"), "unknown container_security %q", s.ContainerSecurity).
+			Hintf("%s", source.Suggest(s.ContainerSecurity, securities)))
+	}
 	if s.CompileCache != "" && !cachePath.MatchString(s.CompileCache) {
 		c.Add(source.Errorf(t.PosOf("compile_cache"),
 			"compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
@@ -262,6 +273,17 @@ func (s *System) check(t *source.Table) error {
 
 // cachePath is what goes into a script and a mount as it stands.
 var cachePath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
+
+// Values of container_security.
+const (
+	Unconfined = "unconfined"
+	Privileged = "privileged"
+)
+
+var securities = []string{Unconfined, Privileged}
+
+// RDMA reports whether containers get the node's devices of RDMA.
+func (s *System) RDMA() bool { return s.ContainerRDMA == nil || *s.ContainerRDMA }
 
 // Bare is the launcher without containers.
 const Bare = "bare"

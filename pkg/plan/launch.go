@@ -58,7 +58,7 @@ func (p *Plan) launch(in Input) error {
 	}
 	box := Container{
 		Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir,
-		Env: p.named(), Args: in.System.ContainerArgs,
+		Env: p.named(), Args: in.System.ContainerArgs, RDMA: in.System.RDMA(), Security: in.System.ContainerSecurity,
 	}
 	var inside []Var
 	if x, ok := in.Launcher.(exposer); ok && x.Exposes() {

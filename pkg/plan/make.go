@@ -133,6 +133,8 @@ type Container struct {
 	Dir       string   // where the command starts; it is mounted at its own path
 	Env       []string // names of the job's variables
 	Args      []string // of the runtime, from the site
+	RDMA      bool     // steps with GPUs get the node's devices of RDMA, where they are not there anyway
+	Security  string   // of steps with GPUs: config.Unconfined, config.Privileged, or "" for the runtime's default
 }
 
 // Staged is the file that an image was imported to.

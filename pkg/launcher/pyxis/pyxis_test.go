@@ -117,3 +117,11 @@ func TestMountsAreRefused(t *testing.T) {
 		plan.Container{Image: "i", Binary: "/a,b"})
 	require.ErrorContains(t, err, "without a comma")
 }
+
+// An archive of docker save is refused before the job, with the command that converts it.
+func TestArchivesAreRefused(t *testing.T) {
+	for _, image := range []string{"/a/vllm.tar", "/a/vllm.tar.gz", "./vllm.tgz"} {
+		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: image})
+		require.ErrorContains(t, err, "enroot import --output NAME.sqsh dockerd://NAME:TAG", image)
+	}
+}
