@@ -56,6 +56,23 @@ func ReadArchive(ctx context.Context, name string) (Archive, error) {
 	return a, nil
 }
 
+// OpenArchive opens an archive without its compression by gzip.
+func OpenArchive(ctx context.Context, name string) (io.ReadCloser, error) {
+	f, err := regular.OpenLarge(name)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := decompressed(interruptible{ctx, f})
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open archive %s: %w", name, err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{plain, f}, nil
+}
+
 // interruptible is a file that ends with an error once ctx is done.
 type interruptible struct {
 	ctx context.Context

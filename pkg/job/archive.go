@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -87,10 +88,26 @@ func (b *box) stored(ctx context.Context, ids []string) string {
 }
 
 // loadArchive puts the image of an archive into the store of this node. Docker and Podman print
-// "Loaded image: NAME", or "Loaded image ID: sha256:…" for one without a name.
+// "Loaded image: NAME", or "Loaded image ID: sha256:…" for one without a name. Podman is given an
+// archive by gzip without the compression, which its version 4.3.1 of Debian 12 cannot read.
 func (b *box) loadArchive(ctx context.Context) (string, error) {
-	cmd := b.process(ctx, "load", "--quiet", "--input", b.Load)
+	args := []string{"load", "--quiet"}
+	stdin := io.ReadCloser(nil)
+	if b.Runtime == "podman" && strings.HasSuffix(b.Load, "gz") {
+		plain, err := container.OpenArchive(ctx, b.Load)
+		if err != nil {
+			return "", err
+		}
+		defer plain.Close()
+		stdin = plain
+	} else {
+		args = append(args, "--input", b.Load)
+	}
+	cmd := b.process(ctx, args...)
 	cmd.Stdout = nil
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s load --input %s: %w", b.Runtime, b.Load, err)

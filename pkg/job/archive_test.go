@@ -23,8 +23,9 @@ import (
 const nodeStore = `store=${0%/*}/store; mkdir -p "$store"
 case "$1 $2" in
 'image inspect') [[ -e $store/$3 ]] ;;
-'load --quiet')
-  id=$( (gzip -dc "$4" 2>/dev/null || cat "$4") | grep -ao '[0-9a-f]\{64\}' | head -n 1)
+'load --quiet') # of stdin without --input
+  [[ $3 ]] && exec <"$4"
+  id=$( { [[ $4 == *gz ]] && gzip -dc || cat; } | grep -ao '[0-9a-f]\{64\}' | head -n 1)
   touch "$store/sha256:$id"; echo "Loaded image: vllm-serve:1" ;;
 esac`
 

@@ -50,11 +50,17 @@ func (p *Plan) launch(in Input) error {
 	if p.compileCache(in); p.CompileCache != nil {
 		p.Mounts = append(p.Mounts, p.CompileCache.Root+":"+p.CompileCache.Root)
 	}
+	p.sockets(in)
 	if contained {
 		p.Folders = []string{install, hf}
 	}
 	if contained || in.System.HFHomePath != "" {
 		p.modelCache(hf)
+	}
+	if contained && p.Image != "" {
+		if err := p.reportsMounted(in); err != nil {
+			return err
+		}
 	}
 	box := Container{
 		Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir,
@@ -87,6 +93,29 @@ func (p *Plan) launch(in Input) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// reportsMounted refuses a profiler's file that would be written in a container and be lost with
+// it, or be where nobody looks for it.
+func (p *Plan) reportsMounted(in Input) error {
+	pos := in.Test.Pos
+	for _, table := range []*source.Table{in.Test.Nsys, in.Test.Viz} {
+		if enabled(table) {
+			pos = table.PosOf("output")
+		}
+	}
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		if !r.Step.Container || !path.IsAbs(r.Report) || p.OnHost(r.Report) == path.Clean(r.Report) {
+			continue
+		}
+		dir := path.Dir(r.Report)
+		return source.Errorf(pos, "output: %s writes %s in its container, where %s is not mounted at its own path: "+
+			"the file would be lost", r.Name, r.ReportFile(0), dir).
+			Hintf("add %q to extra_container_mounts, or write a name without a folder: then the file lies in the run directory",
+				dir+":"+dir)
+	}
+	return nil
 }
 
 // mount lists what containers are given: CloudAI's mounts, and profllm's own. A path of
@@ -174,6 +203,9 @@ func (p *Plan) named() []string {
 		for _, v := range CompileCacheVars {
 			more = append(more, v.Name)
 		}
+	}
+	if p.SocketInterface != "" {
+		more = append(more, SocketVars...)
 	}
 	return union(names, more)
 }

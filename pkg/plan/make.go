@@ -403,6 +403,7 @@ func grace(limit time.Duration) time.Duration {
 func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error) {
 	var c source.Complaints
 	merged := source.NewTable(source.Pos{})
+	c.Add(in.network(merged))
 	for _, name := range in.System.GlobalEnvVars.Keys() {
 		merged.Set(name, siteValue(in.System.GlobalEnvVars.Get(name)))
 	}

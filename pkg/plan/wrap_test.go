@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -30,6 +31,9 @@ func wrapped(t *testing.T, more string, simulated bool) (*plan.Plan, error) {
 	in.Simulated = simulated
 	return plan.Make(in)
 }
+
+// elsewhere mounts a folder outside of the run directory at its own path.
+const elsewhere = "extra_container_mounts = [\"/elsewhere:/elsewhere\"]\n"
 
 // covers: PL-V29
 func TestNsys(t *testing.T) {
@@ -59,7 +63,7 @@ extra_args = ["--x", "y z"]
 	require.Contains(t, p.Notes[0], "cannot be a baseline")
 	require.Contains(t, p.Notes[1], "records nothing unless")
 
-	p, err = wrapped(t, "[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
+	p, err = wrapped(t, elsewhere+"[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
 	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ",
 		"a rehearsal has its own nsys")
@@ -103,7 +107,7 @@ func TestVizTracer(t *testing.T) {
 	require.Len(t, p.Notes, 1)
 	require.Contains(t, p.Notes[0], "viztracer profiles the servers, so the results cannot be a baseline")
 
-	p, err = wrapped(t, "[Tests.viztracer]\nbinary = \"/opt/viztracer\"\noutput = \"/elsewhere/x\"", true)
+	p, err = wrapped(t, elsewhere+"[Tests.viztracer]\nbinary = \"/opt/viztracer\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
 	require.Contains(t, joined(p.Role("serve").Step.Argv), " viztracer -o /elsewhere/x-serve-0.json -- ")
 	p, err = wrapped(t, "[Tests.viztracer]\nenable = false\n", false)
@@ -117,6 +121,39 @@ func TestVizTracer(t *testing.T) {
 	two := role("serve", plan.Slice{Count: 2}, 0)
 	_, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.viztracer]\n"), nil, two))
 	require.ErrorContains(t, err, "viztracer writes one file, but serve has a server on each of 2 nodes")
+}
+
+// A report that its container would keep is refused; a mount, or no container, makes it good.
+//
+// covers: CTR-6
+func TestReportsMounted(t *testing.T) {
+	for profiler, file := range map[string]string{"nsys": "/elsewhere/x-serve-0.nsys-rep", "viztracer": "/elsewhere/x-serve-0.json"} {
+		output := "[Tests." + profiler + "]\noutput = \"/elsewhere/x\"\n"
+		in := func(mounts string) plan.Input {
+			in := input(t, "gpus_per_node = 4\n", mounts+output)
+			w := in.Workload.(service)
+			w.Image = "vllm/vllm-openai:v0.15"
+			in.Workload = w
+			return in
+		}
+		for _, mounts := range []string{"", "extra_container_mounts = [\"/elsewhere:/x\", \"/other:/elsewhere\"]\n"} {
+			_, err := plan.Make(in(mounts))
+			require.ErrorContains(t, err, "output: serve writes "+file+" in its container, where /elsewhere is not mounted at its own path")
+			require.ErrorContains(t, err, `add "/elsewhere:/elsewhere" to extra_container_mounts`)
+			require.Regexp(t, `^s\.toml:\d+:1: `, err.Error())
+		}
+		p, err := plan.Make(in("extra_container_mounts = [\"/elsewhere:/elsewhere\"]\n"))
+		require.NoError(t, err)
+		require.Contains(t, p.Mounts, "/elsewhere:/elsewhere")
+		bare := in("")
+		bare.LauncherName = config.Bare
+		_, err = plan.Make(bare)
+		require.NoError(t, err, "no container")
+		inside := in("")
+		inside.Test.Nsys, inside.Test.Viz = nil, nil
+		_, err = plan.Make(inside)
+		require.NoError(t, err)
+	}
 }
 
 // The first pattern of the file that the whole command matches counts; what only
