@@ -127,6 +127,7 @@ import (
 func main() {
 	wd, _ := os.Getwd()
 	fmt.Println("pid", os.Getpid(), "in", wd)
+	fmt.Printf("args %q\n", os.Args[2:])
 	for _, kv := range os.Environ() {
 		fmt.Println("env", kv)
 	}
@@ -151,7 +152,10 @@ func main() {
 }
 `
 
-// covers: PL-G14, PL-G15
+// odd are arguments that a shell would change: each reaches the command in its container as it is.
+var odd = []string{"it's", `{"profiler": "torch", "dir": "a b"}`, "$HOME $(id)", "", `a\b`, "--x=1;2"}
+
+// covers: PL-G14, PL-G15, CTR-12
 func TestContainers(t *testing.T) {
 	needRuntime(t)
 	work := t.TempDir()
@@ -205,7 +209,7 @@ func (r *realRuntime) step(t *testing.T, image, how string) (*exec.Cmd, string) 
 	run, input := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(input, "file"), []byte("mounted"), 0o644))
 	s := plan.Step{Name: "serve", Container: true,
-		Argv: plan.Texts("/bin/box", how, "/input/file", "/etc/hostname", r.profllm), Env: []plan.Var{
+		Argv: plan.Texts(append([]string{"/bin/box", how, "/input/file", "/etc/hostname", r.profllm}, odd...)...), Env: []plan.Var{
 			{Name: "PROFLLM_ROLE", Value: plan.Text("serve $(x) 'y'")}, {Name: "VLLM_HOST_IP", Value: plan.Text("10.0.0.1")},
 		}}
 	s, err := r.launcher.Wrap(s, plan.Container{
@@ -301,6 +305,7 @@ func (r *realRuntime) exits(t *testing.T, image string) string {
 		require.NotContains(t, out, "env "+name+"=")
 	}
 	require.Contains(t, out, `read /input/file: "mounted" <nil>`)
+	require.Contains(t, out, fmt.Sprintf("args %q\n", append([]string{"/input/file", "/etc/hostname", r.profllm}, odd...)))
 	require.Contains(t, out, "write read-only: false")
 	require.Contains(t, out, "read "+r.profllm+": \"\" open", "a step that does not run profllm does not see it")
 	r.nothingLeft(t)

@@ -87,6 +87,8 @@ func interrupted(t *testing.T) context.Context {
 
 // A container of a daemon does not end with its client: it is killed by its name,
 // and only by that.
+//
+// covers: IMG-8
 func TestContainStubborn(t *testing.T) {
 	calls, contain := standIn(t, "podman", `[[ $1 == run ]] || exit 0
 trap '' TERM

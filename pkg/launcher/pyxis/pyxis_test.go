@@ -8,7 +8,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// covers: PL-G1
+// covers: PL-G1, IMG-9
 func TestImage(t *testing.T) {
 	for image, want := range map[string]string{
 		"nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1":  "nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1",
