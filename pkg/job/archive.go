@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,12 +35,36 @@ func (b *box) archived(ctx context.Context) (string, error) {
 		b.logf("image %s of %s is in this node's store: %s", cmp.Or(a.Tag, "without a name"), b.Load, id)
 		return id, nil
 	}
+	defer b.alone(ctx)()
+	if id := b.stored(ctx, a.IDs); id != "" {
+		b.logf("image %s was loaded by another step: %s", cmp.Or(a.Tag, "without a name"), id)
+		return id, nil
+	}
 	b.logf("loading image %s from %s", cmp.Or(a.Tag, "without a name"), b.Load)
 	name, err := b.loadArchive(ctx)
 	if err != nil {
 		return "", err
 	}
 	return cmp.Or(b.stored(ctx, a.IDs), name), nil
+}
+
+// alone waits until no other step of the job loads an archive on this node: servers that share a
+// node start together, and an image of 30 GB would be unpacked for each. Where the lock cannot be
+// had, nothing but time is lost. release ends the turn.
+func (b *box) alone(ctx context.Context) (release func()) {
+	file := filepath.Join(cmp.Or(b.Env("TMPDIR"), "/tmp"),
+		boxName(cmp.Or(b.Env("SLURM_JOB_ID"), "none"), "u"+strconv.Itoa(os.Getuid()), "load", "lock"))
+	f, err := os.OpenFile(file, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		b.logf("%v", err)
+		return func() {}
+	}
+	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK && sleep(ctx, poll) {
+	}
+	return func() {
+		_ = os.Remove(file) // who waits has it open
+		f.Close()
+	}
 }
 
 // seenArchive is archive.json in the run directory: what an archive said, so that the steps of a

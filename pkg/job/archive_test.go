@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/job"
@@ -115,6 +117,43 @@ func TestContainReadsAnArchiveOnce(t *testing.T) {
 	_, _, err = contain(t.Context(), step)
 	require.NoError(t, err)
 	require.Equal(t, []string{"load", "run sha256:" + id, "run sha256:" + id}, called(t, calls))
+}
+
+// Servers that share a node start together, and the image is loaded once.
+func TestContainLoadsOnceOnANode(t *testing.T) {
+	bin, tmp, file := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "vllm.tar")
+	script := "#!/bin/bash\necho \"$1\" >>" + bin + "/calls\n[ $1 != load ] || sleep 0.1\n" + nodeStore + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "docker"), []byte(script), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	image(t, file, strings.Repeat("1", 64))
+	var steps sync.WaitGroup
+	for i := range 3 {
+		env := map[string]string{"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": fmt.Sprint(i), "TMPDIR": tmp}
+		out, err := os.Create(filepath.Join(bin, fmt.Sprint("out-", i)))
+		require.NoError(t, err)
+		defer out.Close()
+		j := &job.Job{Env: func(name string) string { return env[name] }, Stdout: out, Stderr: out, Now: time.Now}
+		steps.Go(func() {
+			code, err := j.RunContain(t.Context(),
+				job.Contain{Runtime: "docker", Step: "serve", Args: []string{file}, Load: file}, os.Environ())
+			assert.NoError(t, err)
+			assert.Zero(t, code)
+		})
+	}
+	steps.Wait()
+	all := lines(t, filepath.Join(bin, "calls"))
+	count := func(call string) (n int) {
+		for _, c := range all {
+			if c == call {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, []int{1, 3}, []int{count("load"), count("run")})
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // An archive that profllm cannot read is left to the runtime, which may know its compression.

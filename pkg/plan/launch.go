@@ -58,7 +58,7 @@ func (p *Plan) launch(in Input) error {
 		p.modelCache(hf)
 	}
 	if contained && p.Image != "" {
-		if err := p.reportsMounted(in); err != nil {
+		if err := p.outputsMounted(in); err != nil {
 			return err
 		}
 	}
@@ -93,29 +93,6 @@ func (p *Plan) launch(in Input) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// reportsMounted refuses a profiler's file that would be written in a container and be lost with
-// it, or be where nobody looks for it.
-func (p *Plan) reportsMounted(in Input) error {
-	pos := in.Test.Pos
-	for _, table := range []*source.Table{in.Test.Nsys, in.Test.Viz} {
-		if enabled(table) {
-			pos = table.PosOf("output")
-		}
-	}
-	for i := range p.Roles {
-		r := &p.Roles[i]
-		if !r.Step.Container || !path.IsAbs(r.Report) || p.OnHost(r.Report) == path.Clean(r.Report) {
-			continue
-		}
-		dir := path.Dir(r.Report)
-		return source.Errorf(pos, "output: %s writes %s in its container, where %s is not mounted at its own path: "+
-			"the file would be lost", r.Name, r.ReportFile(0), dir).
-			Hintf("add %q to extra_container_mounts, or write a name without a folder: then the file lies in the run directory",
-				dir+":"+dir)
-	}
-	return nil
 }
 
 // mount lists what containers are given: CloudAI's mounts, and profllm's own. A path of

@@ -156,6 +156,40 @@ func TestReportsMounted(t *testing.T) {
 	}
 }
 
+// The same holds for a folder that an engine's own profiler is told to write to.
+//
+// covers: CTR-6
+func TestTracesMounted(t *testing.T) {
+	const config = "--profiler-config"
+	for name, c := range map[string]struct {
+		argv    []string
+		more    string
+		refused bool
+	}{
+		"JSON":          {argv: []string{config, `{"profiler":"torch","torch_profiler_dir":"/traces"}`}, refused: true},
+		"JSON, joined":  {argv: []string{config + `={"torch_profiler_dir":"/traces"}`}, refused: true},
+		"a key":         {argv: []string{config + ".torch_profiler_dir", "/traces"}, refused: true},
+		"a key, joined": {argv: []string{config + ".torch_profiler_dir=/traces"}, refused: true},
+		"a variable":    {more: "[Tests.extra_env_vars]\nVLLM_TORCH_PROFILER_DIR = \"/traces\"\n", refused: true},
+		"mounted":       {more: "extra_container_mounts = [\"/host:/traces\"]\n", argv: []string{config, `{"torch_profiler_dir":"/traces/a"}`}},
+		"in the run":    {argv: []string{config, `{"torch_profiler_dir":"/out/s/a/0/raw"}`}},
+		"a bucket":      {argv: []string{config, `{"torch_profiler_dir":"gs://traces"}`}},
+		"no folder":     {argv: []string{config, `{"profiler":"cuda"}`}},
+		"no JSON":       {argv: []string{config, "/traces"}},
+		"no value":      {argv: []string{config}},
+	} {
+		serve := role("serve", plan.Slice{Count: 1}, 0)
+		serve.Step.Argv = append(serve.Step.Argv, plan.Texts(c.argv...)...)
+		_, err := plan.Make(serving(input(t, "gpus_per_node = 4\n", c.more), nil, serve))
+		if !c.refused {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, "s.toml:2:3: serve writes its traces to /traces in its container, where this folder is not mounted", name)
+		require.ErrorContains(t, err, `add "/traces:/traces" to extra_container_mounts`)
+	}
+}
+
 // The first pattern of the file that the whole command matches counts; what only
 // starts a server is not wrapped.
 //
