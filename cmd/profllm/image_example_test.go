@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 const imageExample = "../../examples/image"
@@ -63,6 +64,11 @@ func TestImageRecipe(t *testing.T) {
 			used[name] = used[name] || strings.Contains(line, "${"+name+"}")
 		}
 		others = append(others, line)
+		if command, ok := strings.CutPrefix(line, "RUN "); ok { // by sh: Podman ignores another SHELL
+			_, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(command), "RUN")
+			require.NoError(t, err, command)
+			require.True(t, !strings.Contains(command, ";") || strings.HasPrefix(command, "set -eu;"), command)
+		}
 	}
 	for name, value := range defaults {
 		require.True(t, given[name], "%s is no argument", name)
