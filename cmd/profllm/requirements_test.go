@@ -37,6 +37,7 @@ var requirementAreas = map[string]string{
 	"GEN":  "what it is for",
 	"HLT":  "readiness",
 	"HW":   "hardware",
+	"IMG":  "images",
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",
 	"LRES": "GPUs, ports and processes",
