@@ -32,6 +32,14 @@ const helperWait = 300 * time.Second
 
 var helperName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
+// beside adds what a test has beside its servers.
+func (p *Plan) beside(in Input) error {
+	var c source.Complaints
+	c.Add(p.helpers(in))
+	c.Add(p.files(in.Test.Files))
+	return c.Err()
+}
+
 // helpers puts the helpers before the roles, in the order of the file.
 func (p *Plan) helpers(in Input) error {
 	var c source.Complaints

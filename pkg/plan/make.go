@@ -240,8 +240,7 @@ func Make(in Input) (*Plan, error) {
 		c.Add(err)
 		p.Loads = append(p.Loads, load)
 	}
-	c.Add(p.helpers(in))
-	c.Add(p.files(in.Test.Files))
+	c.Add(p.beside(in))
 	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
 	c.Add(p.trace(in, service))

@@ -31,7 +31,7 @@ func TestHelper(t *testing.T) {
 		answer.Body.Close()
 	}
 	require.Equal(t, program.OK, Main(ctx, program.Process{Args: []string{"helper", "--port", port, "--", "cache", "--api-key", "s3cret"},
-		Env: env(nil), Stdout: out, Stderr: out}))
+		Env: env(map[string]string{"PROFLLM_NODE_ADDR": "127.0.0.1"}), Stdout: out, Stderr: out}))
 	require.Contains(t, out.String(), "profllm sim: nothing is stored or served; this stands for: cache --api-key")
 	require.NotContains(t, out.String(), "s3cret")
 	var stderr bytes.Buffer

@@ -27,7 +27,8 @@ func Helper(ctx context.Context, p program.Process, args []string) int {
 		strings.Join(redact.Words(args[1:]), " "))
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "profllm sim\n") })
 	for _, port := range ports {
-		l, err := net.Listen("tcp", ":"+port)
+		// Simulated nodes share a machine: each has an address of its own.
+		l, err := net.Listen("tcp", net.JoinHostPort(p.Env("PROFLLM_NODE_ADDR"), port))
 		if err != nil {
 			return p.Fail(program.Failed, err)
 		}
