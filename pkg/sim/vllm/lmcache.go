@@ -48,14 +48,14 @@ func lmcache(ctx context.Context, p program.Process, c connector) error {
 	switch c.Name {
 	case mpConnector:
 		host := fmt.Sprint(cmp.Or(c.Extra["lmcache.mp.host"], any("tcp://localhost")))
-		return dial(ctx, "lmcache.mp.host and lmcache.mp.port",
+		return dial(ctx, p, "lmcache.mp.host and lmcache.mp.port",
 			fmt.Sprintf("%s:%v", host, cmp.Or(c.Extra["lmcache.mp.port"], any(5555))))
 	case inProcess:
 		remote, err := remoteURL(p, c)
 		if err != nil || remote == "" {
 			return err
 		}
-		return dial(ctx, "remote_url", remote)
+		return dial(ctx, p, "remote_url", remote)
 	}
 	return nil
 }
@@ -87,14 +87,18 @@ func remoteURL(p program.Process, c connector) (string, error) {
 	return found, nil
 }
 
-// dial tries an address such as lm://host:port.
-func dial(ctx context.Context, what, address string) error {
+// dial tries an address such as lm://host:port. A simulated node's own address stands for localhost.
+func dial(ctx context.Context, p program.Process, what, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Port() == "" {
 		return fmt.Errorf("%s %q: want a host with a port, such as tcp://host:5555", what, address)
 	}
+	at := u.Host
+	if node := p.Env("PROFLLM_NODE_ADDR"); node != "" && u.Hostname() == "localhost" {
+		at = net.JoinHostPort(node, u.Port())
+	}
 	d := net.Dialer{Timeout: dialTimeout}
-	conn, err := d.DialContext(ctx, "tcp", u.Host)
+	conn, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: nothing answers at %s", what, address), err)
 	}
