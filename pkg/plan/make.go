@@ -156,6 +156,7 @@ type Input struct {
 	Staged       Staged // replaces the workload's image, if it has a path
 	Workload     Workload
 	Loads        []LoadInput // one or more
+	APICheck     []string    // names of the checks of the API before the first load
 	PreTest      []Hook
 	PostTest     []Hook
 	After        []After
@@ -239,6 +240,7 @@ func Make(in Input) (*Plan, error) {
 	}
 	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
+	c.Add(p.checkAPI(in, service))
 	c.Add(p.trace(in, service))
 	c.Add(p.profile(in))
 	c.Add(p.customBash(in.Test.CustomBash))
@@ -270,10 +272,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		step.Ends = true
 		l.Clients = append(l.Clients, step)
 	}
-	host := Word{Addr(service.EndpointRole)}
-	if service.ClientHost != "" {
-		host = Text(service.ClientHost)
-	}
+	host := service.host()
 	for _, client := range in.Clients {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,

@@ -67,6 +67,7 @@ type Plan struct {
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
 	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
+	APICheck  *Step    `json:"api_check,omitempty"`  // gates the loads once every role is ready; nil: nothing does
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 

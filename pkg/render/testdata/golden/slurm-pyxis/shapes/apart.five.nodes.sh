@@ -13,7 +13,7 @@
 #SBATCH --signal=B:TERM@150
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.five.nodes, iteration 0, run exp_20260304_050607_b7924a.
-# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:68d1bc7792a76913f7b64e86); plan.json in the run directory has every decision.
 #   prefill: nodes 0-2, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8900 + slot of the job
 #   decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 9000 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
@@ -127,6 +127,12 @@ ROLES+=("proxy=$!")
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
 wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
+
+phase api_check step --job-name=api_check --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/api_check-%t.log \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+  "$PROFLLM" job api --run /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0 \
+  --url http://"$PROXY_ADDR":"$PROXY_PORT" --model forge/hammer-9b --only models,completion,streaming
+[ "${PHASES[-1]}" = api_check=0 ] || exit "${PHASES[-1]#*=}" # a wrong answer of the API ends the job
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
