@@ -385,6 +385,7 @@ func behindDashes(words []string) []string {
 
 type jobProfileCmd struct {
 	Mark    string   `required:"" help:"Marker in the environment of the server's process."`
+	Ranks   []int    `placeholder:"RANK" help:"Profile only these tasks of the step; default: all."`
 	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, followed by the server's."`
 }
 
@@ -394,6 +395,9 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, errors.New("profllm job profile: no command"))
 	}
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	if server := j.Unprofiled(c.Ranks, c.Mark, command); server != nil {
+		return jobError("profile", become(server, a.environ))
+	}
 	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)
 	if err != nil {
 		return fail(code, jobError("profile", err))
@@ -420,11 +424,16 @@ func (c jobRankCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, jobError("rank", err))
 	}
+	return jobError("rank", become(argv, env))
+}
+
+// become replaces this process by a command.
+func become(argv, env []string) error {
 	program, err := exec.LookPath(argv[0])
 	if err != nil {
-		return fail(127, jobError("rank", err))
+		return fail(127, err)
 	}
-	return jobError("rank", syscall.Exec(program, argv, env))
+	return syscall.Exec(program, argv, env)
 }
 
 type jobExecCmd struct {

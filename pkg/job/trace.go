@@ -77,7 +77,7 @@ func (j *Job) stopTraces(ctx context.Context, p *plan.Plan, load string) error {
 	stopped := j.eachEngine(ctx, p, load, p.Tracing.Stop, limit)
 	var roles []*plan.Role
 	for i := range p.Roles {
-		if r := &p.Roles[i]; stopped[r.Name] {
+		if r := &p.Roles[i]; stopped[r.Name] && r.TraceDir != "" {
 			roles = append(roles, r)
 		}
 	}
@@ -108,7 +108,7 @@ func (j *Job) eachEngine(ctx context.Context, p *plan.Plan, load, path string, l
 	done := map[string]bool{}
 	for i := range p.Roles {
 		r := &p.Roles[i]
-		if r.TraceDir == "" {
+		if !p.Traces(r) {
 			continue
 		}
 		asked.Go(func() {

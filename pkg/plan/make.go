@@ -111,6 +111,9 @@ type Torch struct {
 	// Configure returns what makes an engine write traces into a folder: options of its command
 	// and its environment. config has the user's settings; limit is how long an engine may write.
 	Configure func(config *source.Table, dir string, limit time.Duration) ([]Word, []Var, error)
+	// Range returns what makes the same POSTs open and close a capture range of CUDA's profiler,
+	// for nsys; nil: the engines have no such thing. limit is how long an engine may take to answer.
+	Range func(limit time.Duration) ([]Word, []Var, error)
 }
 
 // Target is what a client measures.
@@ -242,7 +245,7 @@ func Make(in Input) (*Plan, error) {
 	c.Add(p.resets(in, service))
 	c.Add(p.checkAPI(in, service))
 	c.Add(p.trace(in, service))
-	c.Add(p.profile(in))
+	c.Add(p.profile(in, service))
 	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.give(secrets))
 	p.noteSecretsInCommands(in.Test.Pos)

@@ -350,6 +350,8 @@ type Role struct {
 	// none
 	Report     string `json:"report,omitempty"`
 	ReportKind string `json:"report_kind,omitempty"` // VizReport, or "" for that of nsys
+	// ranks that the profiler is around, in order; nil: all
+	ReportRanks []int `json:"report_ranks,omitempty"`
 	// folder of the traces that the engine's own profiler writes, below the run directory; ""
 	// for none
 	TraceDir string `json:"trace_dir,omitempty"`

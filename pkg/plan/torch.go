@@ -101,13 +101,9 @@ func (p *Plan) traceable(in Input, service Service) error {
 				Hintf("write its keys in [torch_profiler], or remove torch_profiler")
 		}
 	}
-	for _, l := range p.Loads {
-		for _, c := range l.Clients {
-			if hasOption(c.Argv, "--profile") {
-				return source.Errorf(pos, "the client has profile = true, but torch_profiler has the job start the profiler").
-					Hintf("remove profile")
-			}
-		}
+	if p.clientProfiles() {
+		return source.Errorf(pos, "the client has profile = true, but torch_profiler has the job start the profiler").
+			Hintf("remove profile")
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	if s := p.Env("PROFLLM_SIM_FLAGS"); s != "" && s != "any" && arguments.Before(s, "0.13.0") {
 		c.Profile = profilerOfEnv(p.Env)
 	}
+	c.Profile.Ranges = p.Env(engine.RangesVar)
 	if key := p.Env("VLLM_API_KEY"); key != "" && len(c.APIKeys) == 0 {
 		c.APIKeys = []string{key}
 	}
