@@ -69,3 +69,51 @@ func TestAPIGate(t *testing.T) {
 		require.Contains(t, r.APICheck.Failed[0].Text, "500")
 	})
 }
+
+const unreadyScenario = `name = "unready"
+[[Tests]]
+id = "late"
+test_template_name = "vllm"
+cmd_args = { serve_wait_seconds = 1 }
+extra_env_vars = { PROFLLM_SIM_FAULTS = "serve:never-ready" }
+bench_cmd_args = { num_prompts = 4 }
+nsys = {}
+[[Tests]]
+id = "dead"
+test_template_name = "vllm"
+extra_env_vars = { PROFLLM_SIM_FAULTS = "serve:die-at-start" }
+bench_cmd_args = { num_prompts = 4 }
+[[Tests]]
+id = "other"
+test_template_name = "vllm"
+api_check = ["models"]
+bench_cmd_args = { num_prompts = 4, served_model_name = "another" }
+`
+
+// A server that is not ready in time, one that dies and one that serves another model are told
+// apart. nsys around the first has written its report nevertheless.
+//
+// covers: HLT-5, SIG-5
+func TestUnreadyServers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(unreadyScenario), 0o644))
+	o := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml")
+	require.Equal(t, exitJobFailed, o.code)
+	for d, p := range runs(t, dir) {
+		r := readResult(t, d)
+		require.NotNil(t, r.Failure, p.Test)
+		switch p.Test {
+		case "late":
+			require.Equal(t, "health-deadline", r.Failure.Cause)
+			require.Contains(t, readText(t, filepath.Join(d, "stderr.txt")), "did not answer")
+			require.Len(t, nsysReports(t, d, "serve", 0), 1)
+			require.Len(t, r.Profiling.Traces, 1)
+		case "dead":
+			require.Equal(t, "kv-cache-none", r.Failure.Cause)
+		case "other":
+			require.Equal(t, "api-check", r.Failure.Cause)
+			require.Contains(t, r.Failure.Line, `the server has no model "another"`)
+		}
+	}
+}

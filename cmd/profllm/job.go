@@ -385,6 +385,7 @@ func behindDashes(words []string) []string {
 
 type jobProfileCmd struct {
 	Mark    string   `required:"" help:"Marker in the environment of the server's process."`
+	Dir     string   `name:"run" placeholder:"DIR" help:"Wait for the job to stop its profilers before ending the server."`
 	Ranks   []int    `placeholder:"RANK" help:"Profile only these tasks of the step; default: all."`
 	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, followed by the server's."`
 }
@@ -398,6 +399,7 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 	if server := j.Unprofiled(c.Ranks, c.Mark, command); server != nil {
 		return jobError("profile", become(server, a.environ))
 	}
+	j.Dir = c.Dir
 	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)
 	if err != nil {
 		return fail(code, jobError("profile", err))

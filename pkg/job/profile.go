@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -24,6 +25,11 @@ import (
 func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []string) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, j.Stdout, j.Stderr
+	// A group of its own, since some schedulers signal that of the task. It ends with this process,
+	// which for the kernel is this thread.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		return 127, err
 	}
@@ -43,6 +49,7 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 // endProfiled ends a server, and then the profiler around it.
 func (j *Job) endProfiled(mark string, profiler *os.Process, done <-chan struct{}) {
 	limit := cmp.Or(j.grace, plan.ReportWait)
+	j.awaitTraceEnd(limit)
 	servers := profiled(mark)
 	for _, pid := range servers {
 		syscall.Kill(pid, syscall.SIGTERM)
@@ -62,6 +69,23 @@ func (j *Job) endProfiled(mark string, profiler *os.Process, done <-chan struct{
 		case <-over:
 			profiler.Kill()
 			<-done
+			return
+		}
+	}
+}
+
+// awaitTraceEnd waits until the job has stopped the profilers inside of the engines, if it started
+// any: a server that ends before leaves no trace. Once the job stops its steps, it has.
+func (j *Job) awaitTraceEnd(limit time.Duration) {
+	if j.Dir == "" { // there are none
+		return
+	}
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(poll) {
+		events, err := ReadEvents(j.Dir)
+		if err != nil || slices.ContainsFunc(events, func(e Event) bool { return e.Event == Stopping }) {
+			return
+		}
+		if _, at := lastTracing(events); at != TraceStarted && at != TraceStopping {
 			return
 		}
 	}

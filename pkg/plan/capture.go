@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,14 +42,19 @@ func (p *Plan) capture(in Input, service Service, n *nsys) error {
 				", whose own profiler_config lacks profiler = \"cuda\"")
 		}
 	}
-	if p.clientProfiles() {
-		return nil
+	if !p.captures(service, n) {
+		return nil // the client does
 	}
-	p.Tracing = &Tracing{Start: service.Torch.Start, Stop: service.Torch.Stop, Limit: Seconds(rangeLimit)}
+	p.traced(service, rangeLimit)
 	if len(p.Loads) > 1 && !strings.HasPrefix(n.CaptureRangeEnd, "repeat") {
 		note("without capture_range_end = \"repeat\", nsys records the first load only")
 	}
 	return nil
+}
+
+// captures reports whether the job opens and closes the capture range.
+func (p *Plan) captures(service Service, n *nsys) bool {
+	return n.CaptureRange == byProfilerAPI && service.Torch != nil && service.Torch.Range != nil && !p.clientProfiles()
 }
 
 // clientProfiles reports whether a client asks the server for a profile.
@@ -61,6 +67,12 @@ func (p *Plan) clientProfiles() bool {
 		}
 	}
 	return false
+}
+
+// Profiles reports whether a profiler runs in an engine or around one, so that the end of the
+// engines takes longer.
+func (p *Plan) Profiles() bool {
+	return p.Tracing != nil || slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Report != "" })
 }
 
 // Traces reports whether the job starts and stops a profiler inside of the role's engine.

@@ -68,6 +68,7 @@ func TestNsysCaptureRange(t *testing.T) {
 	for _, name := range []string{"prefill", "decode"} {
 		r := p.Role(name)
 		require.True(t, strings.HasSuffix(joined(r.Step.Argv), " serve --range"), joined(r.Step.Argv))
+		require.Contains(t, joined(r.Step.Argv), "job profile --mark exp_1/"+name+" --run /out/s/a/0 -- nsys ")
 		require.Equal(t, []plan.Var{{Name: "A", Value: plan.Text("1")}}, r.Step.Env)
 		require.True(t, p.Traces(r))
 	}

@@ -64,7 +64,8 @@ func (p *Plan) nsys(in Input, service Service) error {
 	err = p.wrapEngines(in.Test.Nsys.Pos, wrapper{name: "nsys", output: n.Output,
 		// nsys puts the variables' values there, on the node
 		rank: "%q{SLURM_PROCID}", host: "-%q{SLURMD_NODENAME}", ranks: ranks,
-		lead: func(file, mark string) []string { return append(n.options(file), "env", mark) }})
+		traced: p.captures(service, &n),
+		lead:   func(file, mark string) []string { return append(n.options(file), "env", mark) }})
 	if err != nil {
 		return err
 	}

@@ -340,10 +340,11 @@ type Role struct {
 	PP      int      `json:"pp,omitempty"`
 	DP      int      `json:"dp,omitempty"`
 	Health  Endpoint `json:"health"`
-	Timeout Seconds  `json:"timeout_s"`       // for becoming ready
-	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy
-	Proxy   bool     `json:"proxy,omitempty"` // profllm's own proxy, whose /metrics count what failed
-	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
+	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
+	Poll    Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
+	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
+	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
+	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	// how its processes reach each other over its nodes, and why: "ray, because …"; "" on one node
 	Executor string `json:"executor,omitempty"`
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for

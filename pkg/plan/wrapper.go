@@ -65,6 +65,7 @@ type wrapper struct {
 	host   string           // stands for the host behind it; likewise
 	suffix string           // that the profiler wants to be told
 	ranks  map[string][]int // that are profiled, by the name of the role; nil: all
+	traced bool             // the job also starts and stops a profiler inside of the engines
 	// the words before the server's, by the report's file and the assignment that marks the server
 	lead func(file, mark string) []string
 }
@@ -78,7 +79,27 @@ func (p *Plan) profile(in Input, service Service) error {
 	if err := p.nsys(in, service); err != nil {
 		return err
 	}
-	return p.viztracer(in)
+	if err := p.viztracer(in); err != nil {
+		return err
+	}
+	for i := range p.Roles {
+		if r := &p.Roles[i]; r.TraceDir != "" && r.Report == "" { // else its profiler has a supervisor
+			mark := p.RunID + "/" + r.Name
+			r.Step.wrap(append(p.supervise(mark, true), Texts("--", "env", ProfiledVar+"="+mark)...))
+		}
+	}
+	return nil
+}
+
+// supervise is the command that runs a profiled server and ends it in time for what profilers
+// write. A job that is cancelled tells every step to end, at once and before the script could stop
+// a profiler inside of the server.
+func (p *Plan) supervise(mark string, traced bool) []Word {
+	words := append([]Word{Self()}, Texts("job", "profile", "--mark", mark)...)
+	if traced {
+		words = append(words, Texts("--run", p.Dir)...)
+	}
+	return words
 }
 
 // enabled reports whether the table of a profiler is there and not switched off.
@@ -131,7 +152,7 @@ func (p *Plan) wrapEngine(pos source.Pos, w wrapper, r *Role) error {
 		}
 	}
 	mark := p.RunID + "/" + r.Name
-	lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark)...)
+	lead := p.supervise(mark, w.traced)
 	if only := w.ranks[r.Name]; w.ranks != nil && len(only) < r.servers() {
 		r.ReportRanks = only
 		lead = append(lead, Texts("--ranks", FormatGPUs(only))...)

@@ -12,7 +12,7 @@
 #SBATCH --gres=gpu:6
 #SBATCH --ntasks-per-node=3
 #SBATCH --time=1-02:30:00
-#SBATCH --signal=B:TERM@150
+#SBATCH --signal=B:TERM@210
 #SBATCH --requeue
 #SBATCH --mail-type=FAIL
 #
@@ -93,7 +93,8 @@ step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_WORKER_MULTIPROC_METHOD=spawn \
   "$PROFLLM" job ray --nodes 3 --head "$PREFILL_ADDR" --port "$PREFILL_RAY_PORT" --timeout 15m0s \
-  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/prefill -- /opt/nsys/bin/nsys profile -s none \
+  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/prefill \
+  --run /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0 -- /opt/nsys/bin/nsys profile -s none \
   -o '/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/apart-prefill-0-%q{SLURMD_NODENAME}' \
   -t cuda,nvtx --force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=stop \
   --cuda-graph-trace=node --gpu-metrics-devices=all \
@@ -113,7 +114,8 @@ step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_WORKER_MULTIPROC_METHOD=spawn \
   "$PROFLLM" job ray --nodes 2 --head "$DECODE_ADDR" --port "$DECODE_RAY_PORT" --timeout 15m0s \
-  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/decode -- /opt/nsys/bin/nsys profile -s none \
+  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/decode \
+  --run /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0 -- /opt/nsys/bin/nsys profile -s none \
   -o '/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/apart-decode-0-%q{SLURMD_NODENAME}' \
   -t cuda,nvtx --force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=stop \
   --cuda-graph-trace=node --gpu-metrics-devices=all \
