@@ -82,7 +82,7 @@ type APICheck struct {
 
 // FailedCheck is a wrong answer of the API.
 type FailedCheck struct {
-	Check string `json:"check" jsonschema:"name of the check, as profllm check has it"`
+	Check string `json:"check" jsonschema:"name of the check, such as streaming"`
 	Text  string `json:"text" jsonschema:"the request, the expected answer, and what came"`
 }
 
