@@ -43,6 +43,9 @@ func (j *Job) RunProfiled(ctx context.Context, mark string, command, environ []s
 	if code := cmd.ProcessState.ExitCode(); code >= 0 {
 		return code, nil
 	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ctx.Err() == nil {
+		return 128 + int(status.Signal()), nil // such as a segmentation fault: the cause of the run's failure
+	}
 	return run.Terminated, nil
 }
 

@@ -112,6 +112,9 @@ func TestRunProfiled(t *testing.T) {
 	code, err = j.RunProfiled(t.Context(), "R/x", []string{"sh", "-c", "exit 5"}, os.Environ())
 	require.NoError(t, err)
 	require.Equal(t, 5, code)
+	code, err = j.RunProfiled(t.Context(), "R/x", []string{"sh", "-c", "kill -SEGV $$"}, os.Environ())
+	require.NoError(t, err)
+	require.Equal(t, 128+int(syscall.SIGSEGV), code)
 
 	ended, stop := context.WithCancel(t.Context())
 	stop()
