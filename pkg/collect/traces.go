@@ -22,7 +22,7 @@ func addTraces(e *evidence, d *draft) {
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
 		if role.Report != "" {
-			d.traced(e, plannedReport(role), reports(e, role))
+			d.traced(e, role.ReportPattern(), reports(e, role))
 		}
 		if role.TraceDir != "" && e.load != nil && len(e.load.Clients) > 0 {
 			d.traced(e, role.TraceDir+"/"+plan.TraceFiles, torchTraces(e, role))
@@ -92,15 +92,6 @@ func reportsOf(e *evidence, role *plan.Role, rank int) (found []result.Trace) {
 		}
 	}
 	return found
-}
-
-// plannedReport names the report of the first profiled rank, for a message.
-func plannedReport(role *plan.Role) string {
-	ranks := role.Profiled()
-	if len(ranks) == 0 {
-		return role.Report
-	}
-	return role.ReportStem(ranks[0]) + "*" + role.ReportSuffix()
 }
 
 // torchTraces are those of a server that no event says to be another load's.

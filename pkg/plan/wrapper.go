@@ -33,6 +33,19 @@ func (r *Role) ReportStem(rank int) string {
 // ReportSuffix ends the names of finished reports.
 func (r *Role) ReportSuffix() string { return reportSuffixes[r.ReportKind] }
 
+// ReportPattern is the report of the first profiled rank, for a message: the host is known on the
+// node only.
+func (r *Role) ReportPattern() string {
+	first := 0
+	if ranks := r.Profiled(); len(ranks) > 0 {
+		first = ranks[0]
+	}
+	if r.ReportKind == VizReport {
+		return r.ReportStem(first) + r.ReportSuffix()
+	}
+	return r.ReportStem(first) + "*" + r.ReportSuffix()
+}
+
 // IsReport reports whether a file of that name is a finished report of a rank of the role.
 func (r *Role) IsReport(name string, rank int) bool {
 	rest, ok := strings.CutPrefix(name, path.Base(r.ReportStem(rank)))
