@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,7 +132,7 @@ type target struct {
 // and then says nothing must not hide the end of another.
 func probe(ctx context.Context, role *plan.Role, url string, answered chan<- string) {
 	for reach(ctx, role, url, 5*time.Second) != nil {
-		if !sleep(ctx, poll) {
+		if !sleep(ctx, cmp.Or(time.Duration(role.Poll), poll)) {
 			return
 		}
 	}
