@@ -32,7 +32,7 @@ func (s *Server) routesOfSGLang(route func(method, path string, h http.HandlerFu
 		writeJSON(w, http.StatusOK, map[string]any{
 			"model_path": cmp.Or(s.knobs.Planted.Root, s.config.Model), "tp_size": s.config.TP, "pp_size": s.config.PP,
 			"max_running_requests": s.config.MaxSeqs, "disaggregation_mode": s.config.mode(),
-			"internal_states":      []map[string]any{{}}, "version": s.version(), "simulated": true,
+			"internal_states": []map[string]any{{}}, "version": s.version(), "simulated": true,
 		})
 	}
 	route("GET", "/get_server_info", info)
