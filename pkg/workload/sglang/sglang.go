@@ -21,7 +21,9 @@ type Config struct {
 	Model        string `toml:"model"`         // Hugging Face id or path; default Qwen/Qwen3-8B.
 	ServeModule  string `toml:"serve_module"`  // Python module of the server; default sglang.launch_server.
 	RouterModule string `toml:"router_module"` // Python module of the router; default sglang_router.launch_router.
-	BenchModule  string `toml:"bench_module"`  // Python module of the client; default sglang.bench_serving.
+	// Python module of the client; default sglang.bench_serving, or sglang.benchmark.serving where engine_version
+	// or the tag of the image says 0.5.15 or later.
+	BenchModule string `toml:"bench_module"`
 }
 
 // role holds the keys of [cmd_args.prefill] and [cmd_args.decode] that are
@@ -45,11 +47,15 @@ const (
 // bootstrapPort is SGLang's default of --disaggregation-bootstrap-port.
 const bootstrapPort = 8998
 
-// routerHealth is the default readiness path of the router. It has no model of its
-// own: it answers /v1/models once a server does. A server's own /v1/models, CloudAI's
-// default for a single one, answers before its warm-up request is done; /health
-// then.
-const routerHealth = "/v1/models"
+// routerHealth is the default readiness path of the router: it answers 200 once a prefill and a
+// decode server are registered. Its /health always does, and its /v1/models, CloudAI's default, once
+// any server is (sglang-router 0.1.9 to 0.3.2, smg 1.13). A server's own /v1/models answers before
+// its warm-up request is done; its /health then.
+const routerHealth = "/readiness"
+
+// metricsPort is where SGLang's router serves its own metrics, unless told otherwise. Fixed, it would
+// let one router of a node only.
+const metricsPort = 29000
 
 // knownOptions are SGLang's: one near to them is misspelt.
 var knownOptions = []string{
@@ -216,6 +222,8 @@ func (w *Workload) addRouter(s *plan.Service, list []serving.Instance) {
 	}
 	argv = append(argv, plan.Texts("--host", w.Host, "--port")...)
 	argv = append(argv, plan.Word{plan.PortNumber("proxy")})
+	s.Ports = append(s.Ports, plan.Port{Name: "proxy_metrics", Base: metricsPort, Step: 1, Count: 1, Role: list[0].Name})
+	argv = append(argv, plan.Text("--prometheus-port"), plan.Word{plan.PortNumber("proxy_metrics")})
 	argv = append(argv, plan.Texts("--worker-startup-timeout-secs", strconv.Itoa(int(w.Wait.Seconds())),
 		"--worker-startup-check-interval", "2")...)
 	health := routerHealth
