@@ -8,6 +8,7 @@ package sglang
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -23,7 +24,8 @@ type Config struct {
 	RouterModule string `toml:"router_module"` // Python module of the router; default sglang_router.launch_router.
 	// Python module of the client; default sglang.bench_serving, or sglang.benchmark.serving where engine_version
 	// or the tag of the image says 0.5.15 or later.
-	BenchModule string `toml:"bench_module"`
+	BenchModule string        `toml:"bench_module"`
+	Router      *source.Table `toml:"router"` // Options of the router, such as policy = "round_robin" (profllm).
 }
 
 // role holds the keys of [cmd_args.prefill] and [cmd_args.decode] that are
@@ -66,6 +68,14 @@ var knownOptions = []string{
 	"max_running_requests", "max_total_tokens", "mem_fraction_static", "quantization", "random_seed",
 	"schedule_policy", "served_model_name",
 	"skip_server_warmup", "tokenizer_path", "trust_remote_code",
+}
+
+// plannedOfRouter are options of the router that the plan sets, and what to do instead.
+var plannedOfRouter = map[string]string{
+	"host": "set cmd_args.host", "port": "set cmd_args.port", "prefill": "write [cmd_args.prefill]",
+	"decode": "write [cmd_args.decode]", "pd_disaggregation": "leave it out", "worker_urls": "leave it out",
+	"prometheus_port": "leave it out", "worker_startup_timeout_secs": "set cmd_args.serve_wait_seconds",
+	"worker_startup_check_interval": "leave it out",
 }
 
 var engine = &serving.Engine{
@@ -118,7 +128,21 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		}
 	}
 	w.checkBackends(&c)
+	w.checkRouter(&c)
 	return w, c.Err()
+}
+
+// checkRouter refuses options of the router that profllm sets, and a router that nothing needs.
+func (w *Workload) checkRouter(c *source.Complaints) {
+	for _, key := range w.cfg.Router.Keys() {
+		pos := w.cfg.Router.KeyPos(key)
+		if instead, ok := plannedOfRouter[strings.ReplaceAll(key, "-", "_")]; ok {
+			c.Add(source.Errorf(pos, "router.%s: profllm sets this option itself", key).Hintf("%s", instead))
+		} else if !w.Disaggregated() {
+			c.Add(source.Errorf(pos, "router.%s: without [cmd_args.prefill] there is no router", key).
+				Hintf("remove it, or add [cmd_args.prefill]"))
+		}
+	}
 }
 
 // backend is how a role's KV blocks move.
@@ -226,6 +250,9 @@ func (w *Workload) addRouter(s *plan.Service, list []serving.Instance) {
 	argv = append(argv, plan.Text("--prometheus-port"), plan.Word{plan.PortNumber("proxy_metrics")})
 	argv = append(argv, plan.Texts("--worker-startup-timeout-secs", strconv.Itoa(int(w.Wait.Seconds())),
 		"--worker-startup-check-interval", "2")...)
+	if w.cfg.Router != nil {
+		argv = append(argv, serving.Options(w.cfg.Router, serving.StoreTrue)...)
+	}
 	health := routerHealth
 	if w.Healthcheck != nil {
 		health = *w.Healthcheck

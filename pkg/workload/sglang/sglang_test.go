@@ -269,6 +269,22 @@ func TestHealthRules(t *testing.T) {
 	require.Equal(t, "/x", path("healthcheck='/x'\nprefill={}", "proxy"))
 }
 
+func TestRouterOptions(t *testing.T) {
+	two := plan.Cluster{Nodes: 2, GPUsPerNode: 4}
+	s, err := serve(t, "prefill={}\nrouter={policy='round_robin', decode-policy='power_of_two', disable_retries=true}", two)
+	require.NoError(t, err)
+	require.Contains(t, argv(roleOf(s, "proxy")),
+		" --worker-startup-check-interval 2 --policy round_robin --decode-policy power_of_two --disable-retries")
+	for args, want := range map[string]string{
+		"prefill={}\nrouter={port=1}":             "t.toml:2:9: router.port: profllm sets this option itself\n\thint: set cmd_args.port",
+		"prefill={}\nrouter={prometheus-port=1}":  "router.prometheus-port: profllm sets this option itself",
+		"decode={tp=1}\nrouter={policy='random'}": "router.policy: without [cmd_args.prefill] there is no router",
+	} {
+		_, err := serve(t, args, two)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestModulesAndPorts(t *testing.T) {
 	s, err := serve(t, "serve_module='a.b'\nrouter_module='c'\nbench_module='d'\nport=9000\nprefill={disaggregation_bootstrap_port=12000}", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
