@@ -6,7 +6,7 @@ FUZZTIME ?= 10s
 .PHONY: help build release demo test test-short test-vllm test-sglang test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/profllm, static, and beside it bin/profllm-nvml where a C compiler is
 	CGO_ENABLED=0 go build -trimpath -o bin/profllm ./cmd/profllm

@@ -2,15 +2,22 @@ package sim
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 // native asks /generate and returns the status and each answer of the stream, or the only one.
@@ -101,4 +108,49 @@ func TestSGLangRooms(t *testing.T) {
 	code, _ := native(t, decode, `{"text":"a","sampling_params":{"max_new_tokens":4},"bootstrap_host":"127.0.0.1","bootstrap_port":`+
 		strconv.Itoa(1)+`,"bootstrap_room":7}`)
 	require.Equal(t, http.StatusInternalServerError, code, "nobody answers for the KV cache")
+}
+
+// keysOf are the keys of the first JSON line of a file, in order.
+func keysOf(t *testing.T, file string) (keys []string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	line, _, _ := strings.Cut(strings.ReplaceAll(string(data), "Infinity", "0"), "\n")
+	in := json.NewDecoder(strings.NewReader(line))
+	_, err = in.Token()
+	require.NoError(t, err)
+	for in.More() {
+		key, err := in.Token()
+		require.NoError(t, err)
+		keys = append(keys, key.(string))
+		var value json.RawMessage
+		require.NoError(t, in.Decode(&value))
+	}
+	return keys
+}
+
+// The simulated successor writes the keys of the real one, in its order, and says that it is simulated.
+func TestSGLangClientKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.jsonl")
+	var given []string
+	var out, errs output
+	code := Main(t.Context(), program.Process{
+		Args: strings.Fields("python3 -m sglang.benchmark.serving --backend sglang --base-url http://h:1 --model m --dataset-name random-ids " +
+			"--goodput ttft:500 e2el:115 --output-file " + file + " --output-details"),
+		Env: env(nil), Stdout: &out, Stderr: &errs,
+		Bench: func(_ context.Context, args []string, _ func() time.Time, _, _ io.Writer) int {
+			given = args
+			name := filepath.Join(after(args, "--result-dir"), after(args, "--result-filename"))
+			require.NoError(t, os.WriteFile(name, []byte(`{"duration":2.0,"completed":1,"request_goodput":0.5}`), 0o644))
+			return 0
+		},
+	})
+	require.Equal(t, 0, code, errs.String())
+	require.Contains(t, strings.Join(given, " "), " --goodput ttft:500 e2el:115")
+	want := slices.DeleteFunc(keysOf(t, "../bench/sglang/testdata/0.5.23.jsonl"), func(key string) bool {
+		// Of --goodput only the rate is simulated, --cache-report is not.
+		return strings.HasPrefix(key, "slo_attainment") || key == "goodput_slos_ms" || strings.HasPrefix(key, "cache")
+	})
+	got := slices.DeleteFunc(keysOf(t, file), func(key string) bool { return key == "simulated" })
+	require.Equal(t, want, got)
 }

@@ -30,7 +30,7 @@ func Run(ctx context.Context, p program.Process, module string, args []string) i
 	case router && p.Proxy != nil:
 		return launchRouter(ctx, p, args)
 	case client:
-		return benchServing(ctx, p, args)
+		return benchServing(ctx, p, module, args)
 	case module == "sglang.test.run_eval":
 		return runEval(ctx, p, args)
 	}
