@@ -53,8 +53,6 @@ model = %q
 // SGLang's own client, before and after its new name, and its own router measure simulated servers:
 // one server, prefill and decode behind the router, two of each behind the router that left SGLang's
 // repository. .ci/run knows the newest version as the smoke test.
-//
-// covers: CD-14
 func TestSGLangClients(t *testing.T) {
 	home, model := sglangHome(t)
 	const pd = "[Tests.cmd_args.prefill]\ntp = 1\n[Tests.cmd_args.decode]\ntp = 1\n"

@@ -85,8 +85,8 @@ func (r *record) countRequests() {
 }
 
 // forgetServersLengths leaves out the prompt lengths of the single requests where they may be the
-// server's count: since 0.5.22 they are, while the total of the same file stays the client's own. The
-// p95 of TTFT came a little before, with 0.5.15.
+// server's count: since 0.5.21 they are, while the total of the same file stays the client's own. The
+// p95 of TTFT came a little before, with 0.5.14.
 func (r *record) forgetServersLengths() {
 	_, recent := r.part.Metrics.Latency[result.TTFT].Percentile(95)
 	if r.part.Samples != nil && recent {

@@ -71,8 +71,8 @@ func TestDetailed(t *testing.T) {
 	require.Zero(t, p.Samples.TTFT[1])
 }
 
-// The client that 0.5.15 brought knows more statistics, and its lengths of single prompts are the
-// server's count since 0.5.22: they and the total are of two tokenizers.
+// The client knows more statistics since 0.5.14, and its lengths of single prompts are the server's
+// count since 0.5.21: they and the total are of two tokenizers.
 func TestSuccessor(t *testing.T) {
 	p, err := sglang.Parser{File: "0.5.23.jsonl"}.Parse(os.DirFS("testdata"))
 	require.NoError(t, err)
