@@ -34,6 +34,7 @@ var requirementAreas = map[string]string{
 	"CD":   "defects of CloudAI that profllm avoids",
 	"CFG":  "options of the engine",
 	"CTR":  "containers",
+	"GEN":  "what it is for",
 	"HLT":  "readiness",
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",

@@ -42,7 +42,7 @@ func TestParseSample(t *testing.T) {
 	}
 }
 
-// covers: CD-45, PL-D3
+// covers: CD-45, PL-D3, LIB-7
 func TestParseReportsEveryMistake(t *testing.T) {
 	_, err := Parse("site.toml",
 		[]byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\ncompile_cache='tmp/$USER'\n[[partitions]]\nname='main'\n"))

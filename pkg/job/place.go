@@ -398,7 +398,7 @@ func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
 	if n := p.Speed(); n > 1 {
 		lines = append(lines, "export "+SimulatedSpeedVar+"="+strconv.Itoa(n))
 	}
-	if r := p.Config.Release; p.Simulated && r != "" {
+	if r := strings.Join(append([]string{p.Config.Release}, p.Config.OwnOptions...), ","); p.Simulated && r != "" {
 		lines = append(lines, fmt.Sprintf("export %s=${%[1]s-%s}", SimulatedFlagsVar, r)) // the user's, if there is one
 	}
 	return strings.Join(lines, "\n") + "\n"

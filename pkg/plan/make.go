@@ -87,6 +87,7 @@ type Service struct {
 	Model         string
 	EngineVersion string   // that every engine must say, "" for any
 	Release       string   // whose options the engines have: a version, "" if that is not known
+	OwnOptions    []string // that the engines have besides those of the release
 	Endpoint      Endpoint // where clients send requests
 	EndpointRole  string   // the role that answers there
 	ClientHost    string   // overrides the address of that role, "" for none
@@ -222,7 +223,7 @@ func Make(in Input) (*Plan, error) {
 		p.takeGPUs(visible)
 	}
 	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
-		Server: service.Config}
+		OwnOptions: service.OwnOptions, Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
 	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
 		if n := service.Steps[i].TasksPerNode; n > 1 {

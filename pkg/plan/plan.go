@@ -414,6 +414,8 @@ type Config struct {
 	Server map[string]any `json:"server"`                   // kind of role → engine arguments
 	// The release of the engine whose options these arguments are, "" if that is not known.
 	Release string `json:"release,omitempty"`
+	// Options that the engine has besides those of the release, with underscores.
+	OwnOptions []string `json:"own_options,omitempty"`
 }
 
 // Option is an option of a role's server that is a text, "" if it is not given.

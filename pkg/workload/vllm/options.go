@@ -23,14 +23,14 @@ func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 		for _, word := range serving.Option(key, v, serving.Negatable) {
 			words = append(words, word.String())
 		}
-		args, refusal := arguments.Serve.Check(w.release(), words[0], words[1:]...)
+		args, refusal := w.server.Check(w.release(), words[0], words[1:]...)
 		if refusal == nil {
 			taken = append(taken, args...)
 			continue
 		}
 		if refusal.Unknown {
 			c.Add(source.Errorf(r.Options.KeyPos(key), "%s is an option of no release of vLLM that profllm knows (%s to %s)",
-				r.Path(key), arguments.Serve.Oldest().Version, arguments.Serve.Newest().Version).
+				r.Path(key), w.server.Oldest().Version, w.server.Newest().Version).
 				Hintf("remove it; if your release has it, add it to cmd_args.unchecked_options"))
 			continue
 		}

@@ -131,6 +131,8 @@ func (p *Program) hint(f *Refusal, list []*Release, words []string) string {
 		}
 	}
 	switch {
+	case f.Unknown && p.lacking[o.Name]:
+		return "cmd_args.build says that your build lacks it: remove it"
 	case f.Unknown && known && o.Removed() != "" && compare(o.Removed(), list[0].Version) <= 0:
 		if !list[len(list)-1].has(strings.Fields(o.Successor + " -")[0]) {
 			o.Successor = ""
