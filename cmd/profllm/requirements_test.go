@@ -36,6 +36,7 @@ var requirementAreas = map[string]string{
 	"CTR":  "containers",
 	"GEN":  "what it is for",
 	"HLT":  "readiness",
+	"IMG":  "images",
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",
 	"LRES": "GPUs, ports and processes",

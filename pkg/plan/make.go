@@ -134,6 +134,8 @@ type Container struct {
 	Dir       string   // where the command starts; it is mounted at its own path
 	Env       []string // names of the job's variables
 	Args      []string // of the runtime, from the site
+	RDMA      bool     // steps with GPUs get the node's devices of RDMA, where they are not there anyway
+	Security  string   // of steps with GPUs: config.Unconfined, config.Privileged, or "" for the runtime's default
 }
 
 // Staged is the file that an image was imported to.
@@ -402,6 +404,7 @@ func grace(limit time.Duration) time.Duration {
 func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error) {
 	var c source.Complaints
 	merged := source.NewTable(source.Pos{})
+	c.Add(in.network(merged))
 	for _, name := range in.System.GlobalEnvVars.Keys() {
 		merged.Set(name, siteValue(in.System.GlobalEnvVars.Get(name)))
 	}
