@@ -7,6 +7,7 @@ package sglang
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,10 @@ const bootstrapPort = 8998
 // any server is (sglang-router 0.1.9 to 0.3.2, smg 1.13). A server's own /v1/models answers before
 // its warm-up request is done; its /health then.
 const routerHealth = "/readiness"
+
+// miniHealth is the same of the small router in Python that --mini-lb runs: it answers 200 once every
+// server does (sglang_router/mini_lb.py, 0.3.2).
+const miniHealth = "/health_generate"
 
 // metricsPort is where SGLang's router serves its own metrics, unless told otherwise. Fixed, it would
 // let one router of a node only.
@@ -254,8 +259,18 @@ func (w *Workload) addRouter(s *plan.Service, list []serving.Instance) {
 		argv = append(argv, serving.Options(w.cfg.Router, serving.StoreTrue)...)
 	}
 	health := routerHealth
+	if w.mini() {
+		health = miniHealth
+	}
 	if w.Healthcheck != nil {
 		health = *w.Healthcheck
 	}
 	w.AddProxy(s, list[0], health, argv, true)
+}
+
+// mini reports whether the router is the small one.
+func (w *Workload) mini() bool {
+	return slices.ContainsFunc(w.cfg.Router.Keys(), func(key string) bool {
+		return strings.ReplaceAll(key, "-", "_") == "mini_lb" && w.cfg.Router.Get(key).Any == true
+	})
 }

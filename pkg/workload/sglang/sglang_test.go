@@ -267,6 +267,8 @@ func TestHealthRules(t *testing.T) {
 	require.Equal(t, "/y", path("serve_healthcheck='/y'\nprefill={}", "prefill"))
 	require.Equal(t, "/readiness", path("prefill={}", "proxy"))
 	require.Equal(t, "/x", path("healthcheck='/x'\nprefill={}", "proxy"))
+	require.Equal(t, "/health_generate", path("prefill={}\nrouter={mini-lb=true}", "proxy"))
+	require.Equal(t, "/readiness", path("prefill={}\nrouter={mini_lb=false}", "proxy"))
 }
 
 func TestRouterOptions(t *testing.T) {
