@@ -420,6 +420,14 @@ func (j localJob) ended(ctx context.Context, rec record, code int, file string, 
 // killWait is Slurm's KillWait in small: between TERM and KILL of a cancelled job.
 const killWait = 10 * time.Second
 
+// killWait is longer for a job whose profilers write what they have.
+func (j *localJob) killWait() time.Duration {
+	if p, err := run.ReadPlan(j.Dir); err == nil && p.Profiles() {
+		return killWait + 2*plan.ReportWait
+	}
+	return killWait
+}
+
 func runScript(ctx context.Context, j localJob, environ []string) int {
 	stdout, err := os.OpenFile(filepath.Join(j.Dir, "stdout.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -443,7 +451,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		}
 		return cmd.Process.Signal(syscall.SIGTERM)
 	}
-	cmd.WaitDelay = killWait
+	cmd.WaitDelay = j.killWait()
 	err = cmd.Run()
 	if cmd.ProcessState == nil {
 		fmt.Fprintln(stderr, "profllm local job:", err)
