@@ -27,6 +27,7 @@ type sampling struct {
 	ReturnTokenIDs bool           `json:"return_token_ids"`
 	KV             *KVParams      `json:"kv_transfer_params"`
 	RequestID      string         `json:"request_id"`
+	bootstrap
 
 	// Constraints of the answer. They are checked, and the answer does not follow them.
 	Structured map[string]any `json:"structured_outputs"`
