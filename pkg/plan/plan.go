@@ -343,7 +343,9 @@ type Role struct {
 	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy
 	Proxy   bool     `json:"proxy,omitempty"` // profllm's own proxy, whose /metrics count what failed
 	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
-	// how its processes reach each other over its nodes, and why: "ray, because …"; "" on one node
+	// the instances of its kind are ranks of one group: none serves on without the others
+	Group bool `json:"group,omitempty"`
+	// how its processes reach each other over its nodes, and why: "ray, because …"; "" for one alone
 	Executor string `json:"executor,omitempty"`
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
 	// none

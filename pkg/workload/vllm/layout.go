@@ -101,6 +101,11 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 		if one.Replica > 0 {
 			continue
 		}
+		c.Add(severalServers(one))
+		if balanced(one) != "" {
+			w.checkBalanced(one, &c)
+			continue
+		}
 		if v := one.Option(nodesKey); v != nil {
 			if n, ok := v.Int(); !ok || int(n) != one.Nodes.Count {
 				c.Add(source.Errorf(v.Pos, "%s.%s is %v, but the role has %s", one.Kind, nodesKey, v.Plain(),
@@ -113,7 +118,6 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 		}
 		l, err := layoutOf(one)
 		c.Add(err)
-		c.Add(severalServers(one))
 		switch l.name {
 		case onRay:
 			c.Add(spansData(one))
@@ -126,18 +130,16 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 	return c.Err()
 }
 
-// severalServers refuses load balancing outside of vLLM: a client asks one address.
+// severalServers refuses a server that is itself several, on several nodes: the client asks one.
 func severalServers(one serving.Instance) error {
-	for _, key := range []string{"data_parallel_hybrid_lb", "data_parallel_external_lb",
-		"data_parallel_multi_port_external_lb"} {
-		if one.Flag(key) {
-			return source.Errorf(one.Option(key).Pos, "%s.%s gives each of the %d nodes an API server of its own, "+
-				"and the client asks one: the engines of the others would not be measured", one.Kind, key,
-				one.Nodes.Count).
-				Hintf("set %s = \"mp\" instead: one API server then serves the engines of all nodes", dataKey)
-		}
+	const key = "data_parallel_multi_port_external_lb"
+	if !one.Flag(key) || one.Nodes.Count == 1 {
+		return nil
 	}
-	return nil
+	return source.Errorf(one.Option(key).Pos, "%s.%s gives each of the %d nodes API servers of its own, whose ports "+
+		"vLLM chooses, and the client asks one: the engines of the others would not be measured", one.Kind, key,
+		one.Nodes.Count).
+		Hintf("set %s = true instead: profllm starts one server for each rank, and balances over them", externalKey)
 }
 
 // checkPlanned refuses options that the layout sets on each node, and a release that lacks one.
@@ -176,10 +178,17 @@ func (w *Workload) checkHeadless(one serving.Instance, c *source.Complaints) {
 		return
 	}
 	if n, ok := v.Int(); ok && int(n)*nodes != dp {
-		c.Add(source.Errorf(v.Pos, "%s.%s %d on %d nodes are %d ranks, but data_parallel_size is %d", one.Kind,
-			dataLocalKey, n, nodes, int(n)*nodes, dp).
-			Hintf("remove it: every node runs data_parallel_size / %d ranks", nodes))
+		c.Add(localRanks(one, v, int(n)))
 	}
+}
+
+// localRanks refuses a number of ranks on each node that do not add up.
+func localRanks(one serving.Instance, v *source.Value, n int) error {
+	_, _, dp := one.Parallel()
+	nodes := one.Nodes.Count
+	return source.Errorf(v.Pos, "%s.%s %d on %d nodes are %d ranks, but data_parallel_size is %d", one.Kind,
+		dataLocalKey, n, nodes, n*nodes, dp).
+		Hintf("remove it: every node runs data_parallel_size / %d ranks", nodes)
 }
 
 // checkByNodes refuses sizes that cannot be divided among the nodes: vLLM starts as many workers on

@@ -31,8 +31,7 @@ func TestLayouts(t *testing.T) {
 		{"data_parallel_size=4\ndata_parallel_backend='mp'\ndata_parallel_size_local=1", "", "", "t.toml:4:1: decode.data_parallel_size_local 1 on 2 nodes are 2 ranks, but data_parallel_size is 4"},
 		{"data_parallel_size=6\ntensor_parallel_size=2\ndata_parallel_backend='mp'", "", "", "3 ranks of 2 GPUs each (TP 2 x PP 1) on every node, but a node has 4 GPUs"},
 		{"data_parallel_size=2\ndata_parallel_backend='mp'\ndata_parallel_start_rank=1", "", "", "t.toml:4:1: decode.data_parallel_start_rank: profllm sets what differs between the nodes of a role itself (executor headless)"},
-		{"data_parallel_size=2\ndata_parallel_backend='mp'\ndata_parallel_hybrid_lb=true\ndata_parallel_size_local=1", "", "", "t.toml:4:1: decode.data_parallel_hybrid_lb gives each of the 2 nodes an API server of its own, and the client asks one"},
-		{"data_parallel_size=2\ndata_parallel_external_lb=true", "", "", "t.toml:3:1: decode.data_parallel_external_lb gives each of the 2 nodes an API server of its own"},
+		{"data_parallel_size=2\ndata_parallel_backend='mp'\ndata_parallel_multi_port_external_lb=true", "", "", "t.toml:4:1: decode.data_parallel_multi_port_external_lb gives each of the 2 nodes API servers of its own, whose ports vLLM chooses, and the client asks one"},
 
 		{"tensor_parallel_size=8\ndistributed_executor_backend='mp'", `mp, because the role sets distributed_executor_backend = "mp"`,
 			"--nnodes 2 --master-addr ${addr:serve} --master-port ${port:serve_master}", ""},

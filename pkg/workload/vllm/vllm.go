@@ -1,6 +1,6 @@
 // Package vllm turns a vLLM test into roles: one server, on one node or over several by one of
-// vLLM's ways (Ray, --nnodes, headless data parallelism), or prefill and decode servers behind
-// a proxy.
+// vLLM's ways (Ray, --nnodes, headless data parallelism), data-parallel servers behind a proxy,
+// or prefill and decode servers behind one.
 //
 // It writes commands and decides slices, GPUs, ports and readiness endpoints. It
 // measures nothing and knows no scheduler.
@@ -127,6 +127,10 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		return s, nil
 	}
 	one := list[0]
+	if balanced(one) != "" {
+		w.addBalanced(&s, one)
+		return s, nil
+	}
 	argv := append(w.serveFixed(), serving.Options(one.Options, serving.Negatable)...)
 	argv = append(argv, plan.Text("--port"), plan.Word{plan.PortNumber(one.Name)})
 	s.Ports = append(s.Ports, w.PortOf(one))
@@ -231,15 +235,19 @@ func (w *Workload) rayArgs(one serving.Instance, port string) []plan.Word {
 	return append(argv, plan.Text("--"))
 }
 
-// addProxy adds the test's script, or our proxy.
-func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
-	health := "/healthcheck"
+// proxyHealth is the readiness path of the proxy.
+func (w *Workload) proxyHealth() string {
 	switch {
 	case w.cfg.ProxyHealthcheck != nil:
-		health = *w.cfg.ProxyHealthcheck
-	case w.Healthcheck != nil:
-		health = *w.Healthcheck
+		return *w.cfg.ProxyHealthcheck
+	case w.Healthcheck != nil && w.Disaggregated():
+		return *w.Healthcheck
 	}
+	return "/healthcheck"
+}
+
+// addProxy adds the test's script, or our proxy.
+func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
 	script := w.cfg.ProxyScript
 	argv := []plan.Word{plan.Self(), plan.Text("proxy")}
 	if script != nil {
@@ -264,5 +272,5 @@ func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
 		argv = append(append(argv, plan.Text(kind.script+"-hosts")), hosts...)
 		argv = append(append(argv, plan.Text(kind.script+"-ports")), ports...)
 	}
-	w.AddProxy(s, list[0], health, argv, script != nil)
+	w.AddProxy(s, list[0], w.proxyHealth(), argv, script != nil)
 }
