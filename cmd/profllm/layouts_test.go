@@ -140,7 +140,9 @@ func logOf(t *testing.T, dir, name string) string {
 
 // A rehearsal shows that a rank is missing: the head never serves.
 //
-// covers: SRV-3
+// Each node has a log of its own, which stays.
+//
+// covers: SRV-3, SRV-14
 func TestMissingRank(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

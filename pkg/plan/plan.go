@@ -338,6 +338,7 @@ type Role struct {
 	TP      int      `json:"tp,omitempty"`
 	PP      int      `json:"pp,omitempty"`
 	DP      int      `json:"dp,omitempty"`
+	EP      int      `json:"ep,omitempty"` // GPUs over which whole experts are spread; the engine computes it
 	Health  Endpoint `json:"health"`
 	Timeout Seconds  `json:"timeout_s"`       // for becoming ready
 	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy

@@ -26,7 +26,9 @@ func startNode(t testing.TB, settings map[string]string, flags ...string) *comma
 const apiServer = "Starting vLLM server"
 
 // The head opens its port once every rank is there, and each worker brings the ranks from its
-// first on.
+// first on. They may start in any order.
+//
+// covers: SRV-12
 func TestHeadlessDataParallel(t *testing.T) {
 	all := append(addressFlags(t, "--data-parallel-address", "--data-parallel-rpc-port"),
 		"--data-parallel-size", "6", "--data-parallel-size-local", "2")

@@ -111,7 +111,7 @@ func (w *Workload) addBalanced(s *plan.Service, whole serving.Instance) {
 		argv = append(argv, plan.Text("--port"), plan.Word{plan.PortNumber(one.Name)})
 		w.AddServer(s, one, argv, 0)
 		r := &s.Roles[len(s.Roles)-1]
-		r.DP, r.Group = ranks, true
+		r.DP, r.EP, r.Group = ranks, experts(whole), true
 		r.Executor = fmt.Sprintf("%s, because the role sets data_parallel_%s_lb", name, name)
 	}
 	w.addBalancer(s, servers)

@@ -120,7 +120,9 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 		c.Add(err)
 		switch l.name {
 		case onRay:
-			c.Add(spansData(one))
+			if !spansNodes(one) {
+				c.Add(spansData(one))
+			}
 		case headless:
 			w.checkHeadless(one, &c)
 		case byNodes:
@@ -203,11 +205,27 @@ func (w *Workload) checkByNodes(one serving.Instance, c *source.Complaints) {
 	case world%nodes != 0:
 		c.Add(source.Errorf(at, "%s needs %s (TP %d x PP %d x DP %d), which cannot be divided among %d nodes", one.Kind,
 			quantity.Count(world, "GPU"), tp, pp, dp, nodes).
-			Hintf("choose sizes whose product is a multiple of %d; %d use every GPU", nodes, nodes*len(one.GPUs)))
+			Hintf("choose sizes whose product is a multiple of %d; %d use every GPU%s", nodes, nodes*len(one.GPUs),
+				fitting(nodes, nodes*len(one.GPUs)/(pp*dp), pp*dp)))
 	case dp > 1 && dp%nodes != 0 && nodes%dp != 0:
 		c.Add(source.Errorf(at, "%s.data_parallel_size %d cannot be spread evenly over %d nodes", one.Kind, dp, nodes).
 			Hintf("set a multiple or a divisor of %d", nodes))
 	}
+}
+
+// fitting lists the tensor-parallel sizes with which an engine can be divided among nodes beside its
+// other sizes, up to most; "" for none.
+func fitting(nodes, most, others int) string {
+	var list []string
+	for tp := 1; tp <= most; tp++ {
+		if tp*others%nodes == 0 && most%tp == 0 {
+			list = append(list, strconv.Itoa(tp))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; tensor_parallel_size can be " + strings.Join(list, ", ")
 }
 
 // Bases of ports. The slots of a job move them; they lie apart, so that jobs of different layouts

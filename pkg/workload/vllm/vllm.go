@@ -198,6 +198,7 @@ const sideChannelHost = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.Word, env ...plan.Var) {
 	if one.Nodes.Count == 1 {
 		w.AddServer(s, one, argv, 0, env...)
+		s.Roles[len(s.Roles)-1].EP = experts(one)
 		return
 	}
 	l, _ := layoutOf(one) // checkLayouts refused what has none
@@ -208,12 +209,25 @@ func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.
 		s.Ports = append(s.Ports, port)
 		lead := w.rayArgs(one, port.Name)
 		argv, inner = append(lead, argv...), len(lead)
+		if spansNodes(one) {
+			env = append(env, plan.Var{Name: packStrategy, Value: plan.Text("span")})
+		}
 	} else {
 		argv = w.overNodes(s, one, l, argv, env)
 	}
 	w.AddServer(s, one, argv, inner, env...)
 	r := &s.Roles[len(s.Roles)-1]
-	r.Ray, r.Executor = l.name == onRay, l.name+", because "+l.why
+	r.Ray, r.Executor, r.EP = l.name == onRay, l.name+", because "+l.why, experts(one)
+}
+
+// experts is how many GPUs hold the experts of a model, each of them whole: vLLM has no option for
+// it. 0 without expert parallelism.
+func experts(one serving.Instance) int {
+	if !one.Flag("enable_expert_parallel") {
+		return 0
+	}
+	tp, _, dp := one.Parallel()
+	return tp * dp
 }
 
 // rayArgs is the part before `vllm serve` that forms a Ray cluster over the
