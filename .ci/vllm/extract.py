@@ -1,9 +1,10 @@
 """Reads the options of `vllm serve` or `vllm bench serve` out of vLLM's source releases, without running them.
 
-    extract.py serve|bench FOLDER...      one folder for each unpacked source release (vllm-0.32.0)
+    extract.py serve|bench|objects FOLDER...      one folder for each unpacked source release (vllm-0.32.0)
 
-Prints one JSON document: for each release that has the program, its options as argparse would know them. Only names,
-kinds, choices and limits are read, never a sentence.
+Prints one JSON document: for each release that has the program, its options as argparse would know them; for objects,
+the members of those options of `vllm serve` that are JSON objects. Only names, kinds, choices and limits are read, never
+a sentence.
 """
 
 import ast
@@ -73,9 +74,10 @@ class Release:
     # Types: a set of "bool", "int", …, with literals, elements and limits beside.
 
     def type_of(self, node, module, depth=0):
-        t = {"tags": set(), "choices": [], "element": None, "limits": {}}
+        t = {"tags": set(), "choices": [], "element": None, "limits": {}, "class": None}
 
         def merge(o):
+            t["class"] = t["class"] or o["class"]
             t["tags"] |= o["tags"]
             t["choices"] += o["choices"]
             t["element"] = t["element"] or o["element"]
@@ -138,6 +140,7 @@ class Release:
                     t["tags"].add("dict")
                 elif decorated:
                     t["tags"].add("dataclass")
+                    t["class"] = (cls, at2)
                 elif bases & {"Enum", "str"}:
                     t["tags"].add("enum")
                 else:
@@ -191,7 +194,63 @@ class Release:
         value = self.default(default, at)
         if value is not None:
             k["default"] = value
+        if t["class"]:
+            k["class"] = t["class"]
         return k
+
+    def members(self, cls, module, depth=0):
+        """The members of a JSON object that becomes a config class: a kind, choices and limits where it is plain."""
+        free = set() # those that code reads before their type counts
+        for node in ast.walk(cls):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "field_validator":
+                if any(kw.arg == "mode" and ast.unparse(kw.value) in ("'before'", "'wrap'", "'plain'") for kw in node.keywords):
+                    free |= {a.value for a in node.args if isinstance(a, ast.Constant)}
+        found = {}
+        for name in self.fields(cls, module):
+            annotation, default, at = self.field(cls, name, module)
+            if isinstance(default, ast.Call) and any(kw.arg == "init" and ast.unparse(kw.value) == "False" for kw in default.keywords):
+                continue # none that anybody can give
+            found[name] = {} if name in free else self.member(annotation, default, at, depth)
+        return found
+
+    def member(self, annotation, default, module, depth):
+        t = self.type_of(annotation, module)
+        limit = dict(t["limits"])
+        if isinstance(default, ast.Call):
+            limit.update(limits(default))
+        tags = t["tags"] - {"None"}
+        m = {}
+        if tags == {"dataclass"} and depth < 3:
+            m = {"type": "json", **self.object(t["class"], depth + 1)}
+        elif tags == {"literal"} and all(isinstance(c, str) for c in t["choices"]):
+            m = {"choices": list(dict.fromkeys(t["choices"]))}
+        elif len(tags) == 1 and tags <= {"int", "float", "bool"}:
+            m = {"type": tags.pop(), **limit}
+        if m and "None" in t["tags"]:
+            m["optional"] = True
+        return m
+
+    def object(self, found, depth=0):
+        """A config class: its name, its members, and whether it refuses others."""
+        cls, module = found
+        own = " ".join(ast.unparse(d) for d in cls.decorator_list)
+        decorator, _ = self.find("config", module, "functions")
+        strict = "extra='forbid'" in own or (own.startswith("config") and decorator is not None and "extra='forbid'" in ast.unparse(decorator))
+        return {"class": cls.name, "strict": strict, "members": self.members(cls, module, depth)}
+
+    def objects(self):
+        """The config class of each option of `vllm serve` that takes the members of one as JSON."""
+        found = {}
+        loads = set(re.findall(r'\["(\w+)"\]\["type"\] = (?:optional_type\()?json\.loads', self.source()))
+        for o in self.options():
+            if o.get("type") == "json" and "class" in o:
+                name = next(n for n in o["names"] if n.startswith("--"))
+                late = name[2:].replace("-", "_") in loads # the class is made behind the parser
+                found[name] = {**self.object(o["class"], 3 if late else 0), "late": late}
+        speculative = self.find("SpeculativeConfig", self.module("vllm.config"), "classes")
+        if speculative[0] is not None and "--speculative-config" not in found:
+            found["--speculative-config"] = {**self.object(speculative, 3), "late": True}
+        return found
 
     def default(self, node, module, depth=0):
         """The default that the source spells out, as JSON would; nothing where code decides."""
@@ -541,9 +600,12 @@ def main():
     for folder in sys.argv[2:]:
         version = re.search(r"(\d+(\.\d+)+)", os.path.basename(folder.rstrip("/"))).group(1)
         release = Release(folder)
-        found = release.options() if sys.argv[1] == "serve" else release.client()
+        found = {"serve": release.options, "bench": release.client, "objects": release.objects}[sys.argv[1]]()
         if found:
             releases[version] = found
+    for options in releases.values():
+        for o in options if isinstance(options, list) else []:
+            o.pop("class", None)
     json.dump(releases, sys.stdout, separators=(",", ":"))
 
 

@@ -98,10 +98,23 @@ func (c argsShowCmd) Run(ctx context.Context, a *app) error {
 	if names := o.Forms[len(o.Forms)-1].Names; names != nil {
 		lines = append(lines, "spellings: "+strings.Join(names, ", "))
 	}
+	if names := memberNames(o, c.program().Newest().Version); names != nil {
+		lines = append(lines, "members: "+strings.Join(names, ", "))
+	}
 	if o.Removed() != "" {
 		lines = append(lines, o.Removal())
 	}
 	return a.printBlocks(summary.Block{Table: t, Lines: lines})
+}
+
+// memberNames are the members of an option's JSON object in a release.
+func memberNames(o arguments.Option, version string) (names []string) {
+	for _, m := range o.Members() {
+		if _, ok := m.FormAt(version); ok {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 type argsCheckCmd struct {

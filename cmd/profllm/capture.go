@@ -26,6 +26,7 @@ type argsCaptureCmd struct {
 	ofFlag
 	Release string `placeholder:"VERSION" help:"Release of vLLM to compare with; default: what COMMAND --version prints, and with --text the newest that profllm knows."`
 	Text    string `placeholder:"FILE" help:"Read a saved output of vllm serve --help=all instead of calling vLLM; - is standard input."`
+	TOML    bool   `name:"toml" help:"Print the differences as the table cmd_args.build.serve (or .bench) of a test, which then takes what this vLLM takes."`
 	outputFlag
 	Command []string `arg:"" optional:"" passthrough:"" help:"How vLLM is called, such as apptainer exec IMAGE vllm; default: vllm."`
 }
@@ -56,8 +57,19 @@ func (c argsCaptureCmd) Run(ctx context.Context, a *app) error {
 		a.answers(&d)
 		return nil
 	}
+	if c.TOML {
+		return a.printLine(strings.Join(append([]string{fmt.Sprintf("# how %s differs from that of vLLM %s", p.Name, release.Version),
+			"[cmd_args.build." + c.Of + "]"}, buildLines(release.Build(options))...), "\n"))
+	}
 	return a.printBlocks(changesBlock(d.Changes, fmt.Sprintf("%s of %s in %s, from what profllm knows of vLLM %s",
 		quantity.Count(len(d.Changes), "difference"), quantity.Count(len(options), "option"), p.Name, release.Version)))
+}
+
+func buildLines(list []arguments.Difference) (lines []string) {
+	for _, d := range list {
+		lines = append(lines, d.TOML())
+	}
+	return lines
 }
 
 func changesBlock(changes []arguments.Change, line string) summary.Block {

@@ -51,7 +51,7 @@ func judgement(t *testing.T, o outcome) report.Judgement {
 // Engines of known latency: the same twice is the same, 8 % later tokens are a
 // regression one way and an improvement the other, too few runs are said to be.
 //
-// covers: PL-Q3, PL-Q5, PL-Q15, PL-Q18, PL-V30
+// covers: PL-Q3, PL-Q5, PL-Q15, PL-Q18, PL-V30, GEN-4
 func TestCompareBuilds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs rehearsals")

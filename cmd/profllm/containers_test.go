@@ -127,6 +127,7 @@ import (
 func main() {
 	wd, _ := os.Getwd()
 	fmt.Println("pid", os.Getpid(), "in", wd)
+	fmt.Printf("args %q\n", os.Args[2:])
 	for _, kv := range os.Environ() {
 		fmt.Println("env", kv)
 	}
@@ -151,7 +152,10 @@ func main() {
 }
 `
 
-// covers: PL-G14, PL-G15
+// odd are arguments that a shell would change: each reaches the command in its container as it is.
+var odd = []string{"it's", `{"profiler": "torch", "dir": "a b"}`, "$HOME $(id)", "", `a\b`, "--x=1;2"}
+
+// covers: PL-G14, PL-G15, CTR-12
 func TestContainers(t *testing.T) {
 	needRuntime(t)
 	work := t.TempDir()
@@ -179,8 +183,7 @@ func TestContainers(t *testing.T) {
 			_, _, err := container.CheckFile(archive)
 			require.NoError(t, err)
 			r.call(t, "rmi", "localhost/profllm/box:1")
-			t.Run("from an archive", func(t *testing.T) { r.exits(t, archive) })
-			r.call(t, "rmi", "--force", "localhost/profllm/box:1")
+			t.Run("from an archive", func(t *testing.T) { r.archives(t, archive, rootfs) })
 		})
 	}
 }
@@ -206,7 +209,7 @@ func (r *realRuntime) step(t *testing.T, image, how string) (*exec.Cmd, string) 
 	run, input := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(input, "file"), []byte("mounted"), 0o644))
 	s := plan.Step{Name: "serve", Container: true,
-		Argv: plan.Texts("/bin/box", how, "/input/file", "/etc/hostname", r.profllm), Env: []plan.Var{
+		Argv: plan.Texts(append([]string{"/bin/box", how, "/input/file", "/etc/hostname", r.profllm}, odd...)...), Env: []plan.Var{
 			{Name: "PROFLLM_ROLE", Value: plan.Text("serve $(x) 'y'")}, {Name: "VLLM_HOST_IP", Value: plan.Text("10.0.0.1")},
 		}}
 	s, err := r.launcher.Wrap(s, plan.Container{
@@ -286,7 +289,8 @@ func (r *realRuntime) slurmStep(t *testing.T, image string) {
 	r.nothingLeft(t)
 }
 
-func (r *realRuntime) exits(t *testing.T, image string) {
+func (r *realRuntime) exits(t *testing.T, image string) string {
+	t.Helper()
 	cmd, run := r.step(t, image, "exit")
 	data, err := cmd.CombinedOutput()
 	out := string(data)
@@ -301,9 +305,34 @@ func (r *realRuntime) exits(t *testing.T, image string) {
 		require.NotContains(t, out, "env "+name+"=")
 	}
 	require.Contains(t, out, `read /input/file: "mounted" <nil>`)
+	require.Contains(t, out, fmt.Sprintf("args %q\n", append([]string{"/input/file", "/etc/hostname", r.profllm}, odd...)))
 	require.Contains(t, out, "write read-only: false")
 	require.Contains(t, out, "read "+r.profllm+": \"\" open", "a step that does not run profllm does not see it")
 	r.nothingLeft(t)
+	return out
+}
+
+// archives runs an image from its archive, which the node loads once, and again after it was
+// rebuilt with the same tag.
+func (r *realRuntime) archives(t *testing.T, archive, rootfs string) {
+	const tag = "localhost/profllm/box:1"
+	zip := func() string {
+		out, err := exec.Command("gzip", "-kf", archive).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return archive + ".gz"
+	}
+	require.Contains(t, r.exits(t, archive), "loading image "+tag)
+	require.Contains(t, r.exits(t, archive), "is in this node's store: sha256:")
+	require.Contains(t, r.exits(t, zip()), "is in this node's store: sha256:")
+
+	r.call(t, "import", "--change=ENV REBUILT=1", rootfs, tag)
+	require.NoError(t, os.Remove(archive))
+	r.call(t, "save", "-o", archive, tag)
+	r.call(t, "rmi", tag)
+	out := r.exits(t, zip())
+	require.Contains(t, out, "loading image "+tag)
+	require.Contains(t, out, "env REBUILT=1\n")
+	r.call(t, "rmi", "--force", tag)
 }
 
 // interrupt starts a command, sends TERM once it waits, and returns what it said.
@@ -314,7 +343,9 @@ func (r *realRuntime) interrupt(t *testing.T, cmd *exec.Cmd) (string, int) {
 	require.NoError(t, cmd.Start())
 	await.True(t, func() bool { return strings.Contains(out.String(), "waiting") },
 		"the command waits; it has said: %s", &out)
-	require.Equal(t, "profllm-4711-3-serve-2\n", r.call(t, "ps", "--format", "{{.Names}}"), "the name carries the job")
+	// Docker passes output on before it says that the container runs.
+	await.True(t, func() bool { return r.call(t, "ps", "--format", "{{.Names}}") == "profllm-4711-3-serve-2\n" },
+		"the name carries the job")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 	return out.String(), cmd.ProcessState.ExitCode()

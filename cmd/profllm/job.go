@@ -394,7 +394,9 @@ type jobContainCmd struct {
 	Runtime   string   `required:"" enum:"${runtimes}" help:"Program that runs the container."`
 	Step      string   `required:"" help:"Name of the step."`
 	Env       []string `sep:"none" help:"Variable to pass into the container (apptainer)."`
-	Load      string   `help:"Archive to load first (docker)."`
+	Load      string   `help:"Archive that holds the image (docker, podman)."`
+	Login     string   `placeholder:"IMAGE" help:"Image whose registry wants a login before the node pulls (docker, podman)."`
+	RDMA      bool     `name:"rdma" help:"Pass the RDMA devices of this node (docker, podman)."`
 	Workdir   string   `help:"Working directory of the command (enroot)."`
 	MountHome bool     `help:"Mount the home folder."`
 	Args      []string `arg:"" passthrough:"" help:"-- and the runtime's arguments."`
@@ -403,8 +405,11 @@ type jobContainCmd struct {
 func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	dir, err := os.Getwd() // where the job's script is: the run directory
+	id := ""
 	if err != nil || !run.HasPlan(dir) {
 		dir = ""
+	} else if p, err := run.ReadPlan(dir); err == nil {
+		id = p.RunID
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -412,7 +417,7 @@ func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 	}
 	code, err := j.RunContain(ctx, job.Contain{
 		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load,
-		WorkDir: c.Workdir, MountHome: c.MountHome,
+		WorkDir: c.Workdir, MountHome: c.MountHome, Login: c.Login, RDMA: c.RDMA, Run: id,
 	}, a.environ)
 	if err != nil {
 		return fail(code, jobError("contain", err))

@@ -87,7 +87,7 @@ func recordAt(t *testing.T, dir string) *result.Result {
 // A run is locked, and submitted again from the lock in another place: scripts and
 // plans are the same but for ids, times and places; what is changed is named.
 //
-// covers: PL-D14, PL-V25
+// covers: PL-D14, PL-V25, GEN-2, GEN-6
 func TestLock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a rehearsal")

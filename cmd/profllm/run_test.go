@@ -47,7 +47,7 @@ bench_cmd_args = { num_prompts = 80, random_input_len = 8, random_output_len = 2
 
 // A test gets as many GPUs as it uses, numbered from 0, or those that it names.
 //
-// covers: LRES-1, LRES-2, LIB-3
+// covers: LRES-1, LRES-2, LIB-3, LIB-8
 func TestRunTakesGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys, visible, engine, samples string

@@ -6,7 +6,7 @@ import (
 )
 
 type schemaCmd struct {
-	File string `arg:"" name:"kind" enum:"result,scenario,test,system" default:"result" help:"Kind of file: result (result.json; the default), or scenario, test or system (definition files, for editors)."`
+	File string `arg:"" name:"kind" enum:"result,scenario,test,system,experiment" default:"result" help:"Kind of file: result (result.json; the default), or scenario, test, system or experiment (definition files, for editors)."`
 }
 
 func (c schemaCmd) Run(a *app) error {

@@ -30,6 +30,7 @@ type stageFlags struct {
 	On        string        `enum:"auto,here,slurm" default:"auto" help:"Where to import images: here (this machine), slurm (a CPU step), or auto (here if the program is installed, else slurm)."`
 	Timeout   time.Duration `default:"1h" help:"Time limit of each import, clone or download."`
 	ImageSize float64       `default:"12" placeholder:"GB" help:"Expected compressed size of an image; 2.5 times as much must be free. 0 disables the check."`
+	Force     bool          `help:"Import images again that are staged, such as a tag that was pushed again."`
 	DryRun    bool          `help:"Print what would be fetched; fetch nothing."`
 	outputFlag
 }
@@ -63,7 +64,7 @@ func (f stageFlags) stager(a *app, site stage.Site) (*stage.Stager, error) {
 		prune += " --system " + system
 	}
 	s := &stage.Stager{
-		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Where: where,
+		Site: site, Environ: a.environ, LookPath: exec.LookPath, Now: a.now, Log: a.logf, Force: f.Force, Where: where,
 		Timeout:   f.Timeout,
 		ImageSize: int64(f.ImageSize * 1e9), Host: host, Job: a.env("SLURM_JOB_ID"), Prune: prune,
 	}

@@ -116,6 +116,12 @@ func TestStage(t *testing.T) {
 	require.Equal(t, stage.Skipped, outcomes[1].State)
 	require.Contains(t, outcomes[1].Detail, "/not/here/hf is not reachable here")
 
+	for flag, want := range map[string]string{"--image-size=0": stage.Present, "--force": stage.Staged} {
+		code, stdout, stderr = profllm("stage", scenario, site, "--image-size=0", "--output=json", flag)
+		require.Zero(t, code, stderr)
+		require.Equal(t, want, readDocument[document.Stage](t, outcome{stdout: stdout}).Items[0].State)
+	}
+
 	code, stdout, stderr = profllm("slurm", "dry-run", scenario, site, "--output=json")
 	require.Zero(t, code, stderr)
 	require.NotContains(t, stderr, "not staged")

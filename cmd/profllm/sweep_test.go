@@ -35,7 +35,7 @@ func quoted(n int, value func(i int) string) string {
 // cancelled; resume submits what is missing and nothing else; in the table each
 // point has the latency of its own server.
 //
-// covers: CD-29
+// covers: CD-29, GEN-1, GEN-3
 func TestSlurmSweepOfAThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a thousand runs")

@@ -59,7 +59,7 @@ func stepped(n, at int) []float64 {
 // Series of a regression, of quiet nights, of too few, and of none that can be
 // believed, in every form.
 //
-// covers: PL-Q9, PL-Q10, PL-I2
+// covers: PL-Q9, PL-Q10, PL-I2, GEN-4
 func TestTrend(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -157,7 +157,7 @@ func NewClient(t scenario.Test) (LoadClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Release = VLLMRelease(t)
+	l.Release, l.Program = VLLMRelease(t), BenchServe(t)
 	return l, nil
 }
 
@@ -169,6 +169,15 @@ func VLLMRelease(t scenario.Test) string {
 	version, _ := t.CmdArgs.Get("engine_version").Text()
 	image, _ := t.CmdArgs.Get("docker_image_url").Text()
 	return arguments.Declared(version, image)
+}
+
+// BenchServe is vLLM's load client with the options of a test's build.
+func BenchServe(t scenario.Test) *arguments.Program {
+	if t.Template != VLLM {
+		return arguments.BenchServe
+	}
+	b, _ := vllm.ReadBuild(t.CmdArgs) // the workload complains
+	return arguments.BenchServe.With(b.Bench)
 }
 
 // NewEval makes the client that measures accuracy.

@@ -75,6 +75,7 @@ func outcome(t *testing.T, r *result.Result, word string) string {
 	return string(c.Outcome)
 }
 
+// covers: SCH-4
 func TestRun(t *testing.T) {
 	r := only(t, collector(t), recorded(t), completed())
 	require.True(t, r.Validity.Valid)
@@ -222,7 +223,7 @@ func TestWriteAtOnce(t *testing.T) {
 
 // Whatever is missing, the rest is read, and nobody calls it a success.
 //
-// covers: PL-S5, PL-V1
+// covers: PL-S5, PL-V1, OUT-5
 func TestPartial(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir string)

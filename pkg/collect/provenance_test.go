@@ -31,7 +31,7 @@ func changePlan(t *testing.T, dir string, change func(*plan.Plan)) {
 // What the nodes said of the servers' processes is kept once where it is the same, and
 // by role and node where it is not.
 //
-// covers: PL-V25, PL-V28
+// covers: PL-V25, PL-V28, IMG-11
 func TestProvenance(t *testing.T) {
 	dir := recorded(t)
 	changePlan(t, dir, func(p *plan.Plan) {
@@ -86,6 +86,8 @@ func TestProvenance(t *testing.T) {
 
 // The runtime's word on the image counts where no file was staged; several images of
 // one run have no one digest.
+//
+// covers: IMG-11
 func TestImageDigest(t *testing.T) {
 	dir := recorded(t)
 	changePlan(t, dir, func(p *plan.Plan) {

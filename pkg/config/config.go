@@ -48,6 +48,13 @@ type System struct {
 	SupportsGPUCache *bool `toml:"supports_gpu_directives_cache"`
 
 	GlobalEnvVars *source.Table `toml:"global_env_vars"` // Environment of every job.
+	// "efa": variables for Amazon's network, which those of the site and of a test replace
+	// (profllm); default: none.
+	Network string `toml:"network"`
+	// Interface for NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME in jobs of several
+	// nodes: a name, or "auto" for the one by which nodes reach each other (profllm); default: each
+	// library chooses.
+	SocketInterface string `toml:"socket_interface"`
 	// Variables of the submitting shell that jobs get besides the usual ones: a list of names,
 	// or "ALL" (profllm).
 	Export Export `toml:"export"`
@@ -66,6 +73,13 @@ type System struct {
 	// Options of docker run, podman run, apptainer exec or enroot start, after profllm's own
 	// (profllm).
 	ContainerArgs Words `toml:"container_args"`
+
+	// false: do not pass the RDMA devices of a node (/dev/infiniband/uverbs*, rdma_cm, /dev/gdrdrv)
+	// to its servers' containers with docker and podman (profllm); default true.
+	ContainerRDMA *bool `toml:"container_rdma"`
+	// "unconfined" (no seccomp filter) or "privileged" for the containers of servers with docker
+	// and podman (profllm); default: what the runtime does.
+	ContainerSecurity string `toml:"container_security"`
 
 	// "pyxis", "enroot", "apptainer", "docker", "podman" or "bare" (profllm); default pyxis
 	// when a test names an image, else bare.
@@ -246,6 +260,16 @@ func (s *System) check(t *source.Table) error {
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
 	}
 	c.Add(CheckLauncher(s.Launcher, t.PosOf("launcher")))
+	if s.ContainerSecurity != "" && !slices.Contains(securities, s.ContainerSecurity) {
+		c.Add(source.Errorf(t.PosOf("container_security"), "unknown container_security %q", s.ContainerSecurity).
+			Hintf("%s", source.Suggest(s.ContainerSecurity, securities)))
+	}
+	c.Add(CheckNetwork(s.Network, t.PosOf("network")))
+	if s.SocketInterface != "" && !interfaceName.MatchString(s.SocketInterface) {
+		c.Add(source.Errorf(t.PosOf("socket_interface"), "socket_interface %q is not the name of one interface",
+			s.SocketInterface).Hintf("write socket_interface = %q; lists and exclusions are NCCL's alone: set "+
+			"NCCL_SOCKET_IFNAME in global_env_vars", AutoInterface))
+	}
 	if s.CompileCache != "" && !cachePath.MatchString(s.CompileCache) {
 		c.Add(source.Errorf(t.PosOf("compile_cache"),
 			"compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
@@ -262,6 +286,39 @@ func (s *System) check(t *source.Table) error {
 
 // cachePath is what goes into a script and a mount as it stands.
 var cachePath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
+
+// interfaceName is a name that Linux takes for an interface (IFNAMSIZ) and a word of a script.
+var interfaceName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
+
+// AutoInterface is the interface by which a node reaches the other nodes of its job.
+const AutoInterface = "auto"
+
+// Values of network.
+const (
+	EFA       = "efa"
+	NoNetwork = "none"
+)
+
+var networks = []string{EFA, NoNetwork}
+
+// CheckNetwork refuses an unknown preset; "" leaves the choice to another place.
+func CheckNetwork(name string, pos source.Pos) error {
+	if name == "" || slices.Contains(networks, name) {
+		return nil
+	}
+	return source.Errorf(pos, "unknown network %q", name).Hintf("%s", source.Suggest(name, networks))
+}
+
+// Values of container_security.
+const (
+	Unconfined = "unconfined"
+	Privileged = "privileged"
+)
+
+var securities = []string{Unconfined, Privileged}
+
+// RDMA reports whether containers get the node's devices of RDMA.
+func (s *System) RDMA() bool { return s.ContainerRDMA == nil || *s.ContainerRDMA }
 
 // Bare is the launcher without containers.
 const Bare = "bare"

@@ -2,7 +2,9 @@ package container
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -38,7 +40,8 @@ func Check(name string, r io.Reader) (digest string, err error) {
 	head = head[:n]
 	want, err := declared(head)
 	if err != nil { // neither of the two: an archive, or nothing
-		if err := checkArchive(io.MultiReader(bytes.NewReader(head), all)); err != nil {
+		whole := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), all), 1<<20)
+		if err := checkArchive(whole); err != nil {
 			return "", fmt.Errorf("%s is not a squashfs, SIF or docker archive: %w", name, err)
 		}
 	}
@@ -80,8 +83,24 @@ func declared(head []byte) (int64, error) {
 	return int64(sum), nil
 }
 
-// checkArchive walks an archive as docker save writes it.
-func checkArchive(r io.Reader) error {
+// checkArchive walks an archive as docker save and podman save write it, plain or compressed by
+// gzip, whose own checksum is at its end.
+func checkArchive(r *bufio.Reader) error {
+	if head, err := r.Peek(len(gzipMagic)); err == nil && bytes.Equal(head, gzipMagic) {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return err
+		}
+		if err := checkTar(z); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, z)
+		return err
+	}
+	return checkTar(r)
+}
+
+func checkTar(r io.Reader) error {
 	manifest := false
 	for t := tar.NewReader(r); ; {
 		h, err := t.Next()
@@ -91,10 +110,11 @@ func checkArchive(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		manifest = manifest || path.Clean(h.Name) == "manifest.json"
+		name := path.Clean(h.Name)
+		manifest = manifest || name == "manifest.json" || name == "index.json"
 	}
 	if !manifest {
-		return errors.New("no manifest.json")
+		return errors.New("no manifest.json, and no index.json")
 	}
 	return nil
 }

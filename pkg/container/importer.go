@@ -49,13 +49,21 @@ func apptainerPull(r Reference, file string) ([]string, error) {
 }
 
 func dockerSave(r Reference, file string) ([]string, error) {
-	return inShell(`docker pull "$1" && docker save --output "$2" "$1"`, r.Plain(), file), nil
+	return inShell(loggedIn("docker", r)+`docker pull "$1" && docker save --output "$2" "$1"`, r.Plain(), file), nil
 }
 
 // podmanSave also prints the digest of the image's manifest.
 func podmanSave(r Reference, file string) ([]string, error) {
-	return inShell(`podman pull "$1" && podman save --format docker-archive --output "$2" "$1" && `+
+	return inShell(loggedIn("podman", r)+`podman pull "$1" && podman save --format docker-archive --output "$2" "$1" && `+
 		`podman image inspect --format '{{.Digest}}' "$1"`, r.Plain(), file), nil
+}
+
+// loggedIn is shell text that comes before a pull, "" for most registries.
+func loggedIn(program string, r Reference) string {
+	if text := loginText(program, r.Plain()); text != "" {
+		return text + "\n"
+	}
+	return ""
 }
 
 func inShell(script string, args ...string) []string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -62,16 +63,20 @@ func Mounts(s plan.Step, c plan.Container) ([]Mount, error) {
 	return mounts, nil
 }
 
+// security are the options of container_security, for steps with GPUs.
+var security = map[string][]string{
+	config.Unconfined: {"--security-opt=seccomp=unconfined"}, config.Privileged: {"--privileged"},
+}
+
 // OCI is a runtime with docker's command line.
 type OCI struct {
 	Program string
 	Options []string // its own, behind the common ones
 	GPUs    []string // for a step with GPUs
-	Load    bool     // an archive must be loaded before it can be run
 }
 
-// Wrap turns a step into `profllm job contain` around `run` of the runtime: host
-// network and IPC, an init that passes signals on, the image's own entrypoint out of
+// Wrap turns a step into `profllm job contain` around `run` of the runtime: the host's
+// network, IPC and name, an init that passes signals on, the image's own entrypoint out of
 // the way, and nothing left afterwards. container_args of the site come last, so
 // that they win.
 func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
@@ -83,9 +88,10 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	if err != nil {
 		return s, err
 	}
-	args := slices.Concat([]string{"--rm", "--init", "--network=host", "--ipc=host", "--entrypoint="}, o.Options)
+	args := slices.Concat([]string{"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint="},
+		o.Options)
 	if UsesGPUs(s) {
-		args = append(args, o.GPUs...)
+		args = append(append(args, o.GPUs...), security[c.Security]...)
 	}
 	if c.Dir != "" {
 		args = append(args, "--workdir="+c.Dir)
@@ -100,11 +106,17 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	var flags []string
 	if load != "" {
 		flags = append(flags, "--load="+load)
+	} else if _, ok := ECRRegion(image); ok {
+		flags = append(flags, "--login="+image)
+	}
+	if c.RDMA && UsesGPUs(s) {
+		flags = append(flags, "--rdma")
 	}
 	return Contain(s, o.Program, flags, c, args), nil
 }
 
-// image is what `run` is given, and the archive to load before, "" for none.
+// image is what `run` is given, and the archive that holds it, "" for none: `profllm job
+// contain` loads an archive whose image is not in the node's store.
 func (o OCI) image(image string) (name, load string, err error) {
 	r, err := ParseReference(image)
 	switch {
@@ -112,14 +124,10 @@ func (o OCI) image(image string) (name, load string, err error) {
 		return "", "", err
 	case r.File == "":
 		return r.Plain(), "", nil
-	case !strings.HasSuffix(r.File, ".tar"):
-		return "", "", fmt.Errorf("image %q: %s runs images of registries and archives that end in .tar (a .sqsh file needs pyxis or enroot, a .sif file apptainer)", image, o.Program)
-	case o.Load:
-		return r.File, r.File, nil
-	case strings.ContainsRune(r.File, ':'):
-		return "", "", fmt.Errorf("image %q: %s cannot read an archive with a colon in its path", image, o.Program)
+	case !IsArchive(r.File):
+		return "", "", fmt.Errorf("image %q: %s runs images of registries and archives that end in .tar, .tar.gz, .tgz or .tar.zst (a .sqsh file needs pyxis or enroot, a .sif file apptainer)", image, o.Program)
 	}
-	return "docker-archive:" + r.File, "", nil
+	return r.File, r.File, nil
 }
 
 // oci writes a mount as docker reads it: one line of CSV.

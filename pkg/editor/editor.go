@@ -40,7 +40,7 @@ var tables = sync.OnceValue(func() (m map[string][]Key) {
 type schema = jsonschema.Schema
 
 // Files are the kinds of definition files.
-var Files = []string{"scenario", "test", "system"}
+var Files = []string{"scenario", "test", "system", "experiment"}
 
 // Schema is that of one kind of definition files.
 func Schema(file string) (*schema, error) {
@@ -54,6 +54,8 @@ func Schema(file string) (*schema, error) {
 	case "scenario":
 		s = closed("scenario.head")
 		s.Properties["Tests"] = described(list(testTable("scenario.entry", "scenario.definition")), s.Properties["Tests"])
+	case "experiment":
+		s = experimentFile()
 	default:
 		return nil, fmt.Errorf("no schema %q: there are those of %v", file, Files)
 	}
@@ -61,6 +63,9 @@ func Schema(file string) (*schema, error) {
 	s.Title = "profllm: " + file + " file"
 	if file != "system" {
 		s.Definitions = map[string]*schema{"vllmRole": vllmRole(), "vllmBench": vllmBench()}
+	}
+	if file == "experiment" {
+		s.Definitions["vllmServer"] = vllmServer()
 	}
 	return s, nil
 }

@@ -60,7 +60,7 @@ func TestShippedFiles(t *testing.T) {
 			kind, err := scenario.Kind(scenario.File{Name: path, Data: data})
 			require.NoError(t, err)
 			if table, err := source.Parse(path, data); err == nil && experiment.Is(table) {
-				return nil // an experiment, which has no schema
+				kind = "experiment"
 			}
 			if err := validate(t, schemas, kind, string(data)); err != nil {
 				t.Errorf("%s: %.600s", path, err)
@@ -153,4 +153,29 @@ func TestMistakes(t *testing.T) {
 	}
 	_, err := Schema("result")
 	require.Error(t, err)
+}
+
+// An experiment has the keys of a test, some under another name, and the engine's options in server.
+//
+// covers: CFG-2
+func TestExperiments(t *testing.T) {
+	schemas := resolved(t)
+	for _, c := range []struct{ right, wrong string }{
+		{"client = \"profllm\"", "client = \"vlm\""},
+		{"engine = \"sglang\"", "engine = \"trtllm\""},
+		{"image = \"a:b\"", "docker_image_url = \"a:b\""},
+		{"env = { A = \"1\" }", "extra_env_vars = { A = \"1\" }"},
+		{"name = \"a\"", "id = \"a\""},
+		{"repeat = { precision = \"2%\" }", "repeat = { max = 9 }"},
+		{"server = { dtype = \"half\", model = \"m\" }", "server = { dtype = \"float33\" }"},
+		{"server = { decode = { dtype = \"half\" } }", "server = { decode = { dtype = \"float33\" } }"},
+		{"server = { serve_wait_seconds = 9 }", "server = { serve_wait_seconds = \"long\" }"},
+		{"benchmark = { request_rate = \"inf\" }", "benchmark = { request_rate = \"fast\" }"},
+		{"engine = \"vllm\"\nbenchmark = { dataset_name = \"sharegpt\" }", "engine = \"vllm\"\nbenchmark = { dataset_name = \"sharegtp\" }"},
+		{"engine = \"sglang\"\nserver = { dtype = \"x\" }", "engine = \"sglang\"\nserver = { serve_wait_seconds = \"long\" }"},
+		{"evaluation = {}", "evaluation = 3"},
+	} {
+		require.NoError(t, validate(t, schemas, "experiment", c.right+"\n"), c.right)
+		require.Error(t, validate(t, schemas, "experiment", c.wrong+"\n"), c.wrong)
+	}
 }

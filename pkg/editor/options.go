@@ -53,6 +53,9 @@ func option(p *catalogue.Program, o catalogue.Option) *schema {
 			forms = append(forms, s)
 		}
 	}
+	if members := o.Members(); members != nil && newest.Type == "json" {
+		forms = append(forms[:0], object(members), &schema{Types: []string{"string", "array"}})
+	}
 	one := forms[0]
 	if len(forms) > 1 {
 		one = anyOf(forms...)
@@ -74,6 +77,24 @@ func description(p *catalogue.Program, o catalogue.Option) string {
 		}
 	}
 	return strings.TrimSpace(strings.Join(parts, " "))
+}
+
+// object is a JSON object of an option, with the members that it has in any release. Members of
+// members are left to profllm verify.
+func object(members []catalogue.Option) *schema {
+	s := &schema{Type: "object", Properties: map[string]*schema{}}
+	for _, m := range members {
+		if strings.Contains(m.Name, ".") {
+			continue
+		}
+		p := &schema{}
+		if f := m.Forms[len(m.Forms)-1]; len(m.Forms) == 1 && (f.Choices != nil || f.Type != "" && f.Type != "json") {
+			p = value(f)
+		}
+		s.Properties[m.Name] = p
+		s.PropertyOrder = append(s.PropertyOrder, m.Name)
+	}
+	return s
 }
 
 // form takes one value as TOML writes it, or several where the option takes several.

@@ -17,15 +17,18 @@ var workloads = map[string][]string{
 // testTable is a test: what cmd_args and bench_cmd_args have depends on its workload and its client.
 func testTable(types ...string) *schema {
 	s := closed(types...)
-	s.AllOf = append(byWorkload(), byClient()...)
 	s.Properties["semantic_eval_cmd_args"] = described(arguments("bench/gsm8k.Config"), s.Properties["semantic_eval_cmd_args"])
-	// Conditions say where a mistake is, but editors do not complete keys from them. They do from
-	// each form of an anyOf; the first of these takes everything.
+	return under(s, append(byWorkload(), byClient("test_template_name", "bench_cmd_args")...))
+}
+
+// under adds conditions, which say where a mistake is. Editors do not complete keys from them, but
+// from each form of an anyOf; the first of these takes everything.
+func under(s *schema, conditions []*schema) *schema {
 	offers := anyOf(&schema{})
-	for _, condition := range s.AllOf {
+	for _, condition := range conditions {
 		offers.AnyOf = append(offers.AnyOf, condition.Then.CloneSchemas())
 	}
-	s.AllOf = append(s.AllOf, offers)
+	s.AllOf = append(conditions, offers)
 	return s
 }
 
@@ -38,15 +41,14 @@ func byWorkload() (conditions []*schema) {
 	return conditions
 }
 
-// byClient are the forms of bench_cmd_args. Whose they are of a test that builds on a test file, nobody
-// knows here.
-func byClient() []*schema {
-	byDefault := func(template string) *schema {
-		s := is("test_template_name", template)
+// byClient are the forms of a client's arguments. Whose they are of a test that builds on a test
+// file, nobody knows here.
+func byClient(engineKey, key string) []*schema {
+	byDefault := func(engine string) *schema {
+		s := is(engineKey, engine)
 		s.Not = &schema{Required: []string{"client"}}
 		return s
 	}
-	const key = "bench_cmd_args"
 	return []*schema{
 		when(anyOf(is("client", "vllm", "profllm"), byDefault("vllm")), key, ref("vllmBench")),
 		when(anyOf(is("client", "sglang"), byDefault("sglang")), key, arguments("bench/sglang.Config")),

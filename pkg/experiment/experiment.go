@@ -44,9 +44,19 @@ var testKeys = map[string]string{
 	benchmarkKey: "bench_cmd_args", evaluationKey: "semantic_eval_cmd_args", envKey: "extra_env_vars",
 }
 
-// servedKeys are those of [server] that say how the engine is served. The others are its options.
-var servedKeys = []string{"model", "port", "host", "bench_host", "healthcheck", "serve_healthcheck", "engine_version",
-	"unchecked_options", "serve_wait_seconds", "prefill", "decode"}
+// Renamed are the keys of a test that an experiment has under another name, which it must use.
+func Renamed() map[string]string {
+	m := map[string]string{"id": nameKey, "test_template_name": engineKey, "cmd_args": serverKey}
+	for own, test := range testKeys {
+		m[test] = own
+	}
+	return m
+}
+
+// ServedKeys are those of [server] that say how the engine is served. The others are its options.
+var ServedKeys = []string{"model", "port", "host", "bench_host", "healthcheck", "serve_healthcheck", "engine_version",
+	"unchecked_options", "serve_wait_seconds", "prefill", "decode", "proxy_healthcheck", "proxy_script",
+	"serve_module", "router_module", "bench_module", "build"}
 
 // readers are the forms beside TOML, by the extension of the file.
 var readers = map[string]func(name string, data []byte) (*source.Table, error){
@@ -100,6 +110,11 @@ func Scenario(t *source.Table) (*source.Table, error) {
 	}
 	serve(t, args, &c)
 	set(test, "cmd_args", serverKey, args)
+	for test, own := range Renamed() {
+		if t.Has(test) {
+			c.Add(source.Errorf(t.KeyPos(test), "%s is a key of tests in a scenario", test).Hintf("in an experiment, write %s", own))
+		}
+	}
 	for _, key := range t.Without(nameKey, "description", engineKey, imageKey, serverKey, suiteKey).Keys() {
 		test.Set(cmp.Or(testKeys[key], key), t.Get(key))
 	}
@@ -126,8 +141,8 @@ func serve(t, args *source.Table, c *source.Complaints) {
 		c.Addf(v.Pos, "server must be a table of the engine's options, not %s", v.Describe())
 		return
 	}
-	engine := server.Without(servedKeys...)
-	for _, key := range servedKeys {
+	engine := server.Without(ServedKeys...)
+	for _, key := range ServedKeys {
 		if server.Has(key) {
 			args.Set(key, server.Get(key))
 		}

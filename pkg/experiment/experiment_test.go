@@ -8,6 +8,8 @@ import (
 
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/sglang"
+	"github.com/profllm/profllm/pkg/workload/vllm"
 )
 
 const inTOML = `
@@ -222,4 +224,29 @@ func FuzzScenario(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(data), string(second))
 	})
+}
+
+// A key of a test that an experiment has under another name is refused: it would replace what the
+// other one says.
+//
+// covers: LIB-10
+func TestRenamedKeys(t *testing.T) {
+	for key, own := range Renamed() {
+		top, err := Parse("x.yaml", []byte("server: {model: m}\n"+key+": {model: other}\n"))
+		require.NoError(t, err)
+		_, err = Scenario(top)
+		require.ErrorContains(t, err, "x.yaml:2:1: "+key+" is a key of tests in a scenario")
+		require.ErrorContains(t, err, "write "+own)
+	}
+}
+
+// Each key of a service has its place in server.
+func TestServedKeys(t *testing.T) {
+	for _, config := range []any{vllm.Config{}, sglang.Config{}} {
+		for _, key := range source.Fields(config) {
+			if key != "docker_image_url" {
+				require.Contains(t, ServedKeys, key)
+			}
+		}
+	}
 }

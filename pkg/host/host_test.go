@@ -38,7 +38,7 @@ func machine(t *testing.T) *host.Reader {
 	return &host.Reader{Proc: dir + "/proc", Sys: dir + "/sys"}
 }
 
-// covers: OUT-4, PERF-4
+// covers: OUT-4, PERF-4, LIB-8
 func TestSample(t *testing.T) {
 	s := machine(t).Sample(time.UnixMilli(1795364100000))
 	require.Equal(t, "1795364100000,170,1010,12000,16000,5449,4869,56320,112640\n", string(s.Append(nil)))

@@ -19,10 +19,14 @@ import (
 type Contain struct {
 	Runtime   string        // docker, podman, apptainer or enroot
 	Step      string        // name of the step
+	Run       string        // docker, podman: id of the run, which labels the container; "" for none
 	Args      []string      // options, image and command, as the runtime takes them
 	Names     []string      // apptainer: names of variables that reach the inside
 	Dir       string        // docker, podman: the run directory, in which the image's digest is kept; "" for nowhere
-	Load      string        // docker: an archive to load; Args hold it in the image's place
+	Load      string        // docker, podman: an archive that holds the image; Args hold it in the image's place
+	Login     string        // docker, podman: an image whose registry wants a login before it is pulled; "" for none
+	RDMA      bool          // docker, podman: pass the devices of RDMA that this node has
+	Root      string        // below which devices are looked for, "" for /
 	WorkDir   string        // enroot: where the command starts, "" for the image's own
 	Self      string        // enroot: this program, static; "" leaves TERM to whatever enroot starts
 	MountHome bool          // the user's home is visible inside
@@ -44,6 +48,9 @@ func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int,
 		b.program = path
 	}
 	defer b.clean()
+	if c.Runtime != "docker" {
+		raiseLimits()
+	}
 	args, err := b.command(ctx)
 	if err != nil {
 		return 125, err
@@ -93,7 +100,7 @@ func (b *box) command(ctx context.Context) ([]string, error) {
 func (b *box) oci(ctx context.Context) ([]string, error) {
 	rest := slices.Clone(b.Args)
 	if b.Load != "" {
-		image, err := b.loadArchive(ctx)
+		image, err := b.archived(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -103,29 +110,15 @@ func (b *box) oci(ctx context.Context) ([]string, error) {
 		}
 		rest[i] = image
 	}
+	b.login(ctx)
 	args := []string{"run", "--name=" + b.name, "--label=profllm.job=" + cmp.Or(b.Env("SLURM_JOB_ID"), "none")}
+	if b.Run != "" {
+		args = append(args, "--label=profllm.run="+b.Run)
+	}
 	if home := b.Env("HOME"); b.MountHome && home != "" {
 		args = append(args, "--volume="+home+":"+home, "--env=HOME")
 	}
-	return append(args, rest...), nil
-}
-
-// loadArchive puts the image of an archive into the daemon's store. Docker prints
-// "Loaded image: NAME", or "Loaded image ID: sha256:…" for one without a name.
-func (b *box) loadArchive(ctx context.Context) (string, error) {
-	cmd := b.process(ctx, "load", "--quiet", "--input", b.Load)
-	cmd.Stdout = nil
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s load --input %s: %w", b.Runtime, b.Load, err)
-	}
-	for _, line := range strings.Split(string(out), "\n") {
-		if label, name, ok := strings.Cut(strings.TrimSpace(line), ": "); ok &&
-			strings.HasPrefix(label, "Loaded image") {
-			return name, nil
-		}
-	}
-	return "", fmt.Errorf("%s load --input %s: no image name in %q", b.Runtime, b.Load, out)
+	return slices.Concat(args, b.devices(), rest), nil
 }
 
 // apptainer adds a scratch folder on this node for /tmp and for a home that is

@@ -55,27 +55,17 @@ func lines(t *testing.T, file string) []string {
 	return list
 }
 
-// covers: PL-G14
+// covers: PL-G14, CTR-10
 func TestContainDocker(t *testing.T) {
-	calls, contain := standIn(t, "docker", `case $1 in load) echo "Loaded image: host/x:1";; run) exit 7;; esac`)
+	calls, contain := standIn(t, "docker", `case $1 in run) exit 7;; esac`)
 	code, _, err := contain(t.Context(),
-		job.Contain{Args: []string{"--rm", "/cache/x.tar", "vllm", "a b"}, Load: "/cache/x.tar", MountHome: true})
+		job.Contain{Args: []string{"--rm", "host/x:1", "vllm", "a b"}, MountHome: true, Run: "see_1a2b"})
 	require.NoError(t, err)
 	require.Equal(t, 7, code)
 	require.Equal(t, []string{
-		"load --quiet --input /cache/x.tar",
-		`run --name=profllm-4711-3-serve-1 --label=profllm.job=4711 --volume=/home/u:/home/u --env=HOME --rm host/x:1 vllm a\ b`,
+		`run --name=profllm-4711-3-serve-1 --label=profllm.job=4711 --label=profllm.run=see_1a2b --volume=/home/u:/home/u --env=HOME --rm host/x:1 vllm a\ b`,
 		"kill profllm-4711-3-serve-1", "rm --force --volumes profllm-4711-3-serve-1",
 	}, lines(t, calls))
-	_, _, err = contain(t.Context(), job.Contain{Args: []string{"y"}, Load: "/cache/x.tar"})
-	require.ErrorContains(t, err, "do not contain the image")
-}
-
-func TestContainLoadFails(t *testing.T) {
-	_, contain := standIn(t, "docker", `echo "Error processing tar file"; [[ $1 != load ]]`)
-	code, _, err := contain(t.Context(), job.Contain{Args: []string{"x.tar"}, Load: "x.tar"})
-	require.ErrorContains(t, err, "docker load --input x.tar: exit status 1")
-	require.Equal(t, 125, code)
 }
 
 // interrupted ends once a stand-in has made the file $RUNS.
@@ -97,6 +87,8 @@ func interrupted(t *testing.T) context.Context {
 
 // A container of a daemon does not end with its client: it is killed by its name,
 // and only by that.
+//
+// covers: IMG-8
 func TestContainStubborn(t *testing.T) {
 	calls, contain := standIn(t, "podman", `[[ $1 == run ]] || exit 0
 trap '' TERM

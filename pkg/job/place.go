@@ -34,8 +34,8 @@ const slotsTried = 16
 const hardwareWord = "hardware="
 
 // Node runs once on each node. It prints the checks of the node, and then one line "node
-// HOST ADDR SLOT…" with the port slots that cannot be used here, see [slotWord], and the
-// node's hardware if engines compile into a folder of the plan. The lines travel through
+// HOST ADDR SLOT…" with the port slots that cannot be used here, see [slotWord], the node's
+// hardware if engines compile into a folder of the plan, and its interface if the plan asks. The lines travel through
 // srun, because another node may see a shared file late.
 func (j *Job) Node(ctx context.Context) error {
 	p, err := run.ReadPlan(j.Dir)
@@ -82,6 +82,9 @@ func (j *Job) Node(ctx context.Context) error {
 			return fmt.Errorf("node %s: %w", name, err)
 		}
 		words = append(words, hardwareWord+hardware(os.DirFS("/proc")))
+	}
+	if name := interfaceOf(p.SocketInterface, addr); name != "" {
+		words = append(words, interfaceWord+name)
 	}
 	_, err = fmt.Fprintln(j.Stdout, strings.Join(words, " "))
 	return err
@@ -292,11 +295,15 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 		place.Ports[port.Name] = port.At(place.Slot)
 	}
 	place.Simulator = j.simulator(p)
+	sockets, err := j.socketExports(p, hosts, a.interfaces)
+	if err != nil {
+		return err
+	}
 	if err := run.WriteJSON(j.path(run.PlacementFile), place); err != nil {
 		return err
 	}
 	j.banner(p, &place)
-	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware)), 0o644)
+	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware, sockets)), 0o644)
 }
 
 // choose returns the first slot that is free on all nodes, of those the first without a port
@@ -338,17 +345,18 @@ func (j *Job) simulator(p *plan.Plan) map[string]string {
 
 // answers is what the nodes said.
 type answers struct {
-	addr     map[string]string
-	taken    map[int]map[string]int // slot of ports → host → a port that is taken there
-	risky    map[int]map[string]int // slot of ports → host → a port that an outgoing connection may take there
-	hardware []string               // of nodes that named it
-	lines    node.Lines
-	at       map[string]time.Time // when the answer was complete, by this node's clock
+	addr       map[string]string
+	taken      map[int]map[string]int // slot of ports → host → a port that is taken there
+	risky      map[int]map[string]int // slot of ports → host → a port that an outgoing connection may take there
+	hardware   []string               // of nodes that named it
+	interfaces map[string]string      // host → the interface by which it reaches the others, if the plan asks for it
+	lines      node.Lines
+	at         map[string]time.Time // when the answer was complete, by this node's clock
 }
 
 func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
 	a := answers{addr: map[string]string{}, taken: map[int]map[string]int{}, risky: map[int]map[string]int{},
-		at: map[string]time.Time{}}
+		interfaces: map[string]string{}, at: map[string]time.Time{}}
 	scan := bufio.NewScanner(lines)
 	missing := len(hosts)
 	for missing > 0 && scan.Scan() {
@@ -368,6 +376,9 @@ func (j *Job) answers(lines io.Reader, hosts []string) (answers, error) {
 			if name, ok := strings.CutPrefix(s, hardwareWord); ok && hardwareName.MatchString(name) {
 				a.hardware = append(a.hardware, name)
 			}
+			if name, ok := strings.CutPrefix(s, interfaceWord); ok && interfaceName.MatchString(name) {
+				a.interfaces[f[1]] = name
+			}
 		}
 	}
 	return a, scan.Err()
@@ -386,7 +397,7 @@ func (a *answers) slot(host string, w slotWord) {
 }
 
 // environment is job.env: what the script's variables mean in this job.
-func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
+func environment(p *plan.Plan, place *run.Placement, hardware, sockets []string) string {
 	var lines []string
 	for _, r := range p.Roles {
 		lines = append(lines, render.AddrVar(r.Name)+"="+place.Nodes[r.Nodes.Offset].Addr)
@@ -398,13 +409,14 @@ func environment(p *plan.Plan, place *run.Placement, hardware []string) string {
 	if p.CompileCache != nil {
 		lines = append(lines, cacheExports(p.CompileCache, hardware)...)
 	}
+	lines = append(lines, sockets...)
 	if p.Simulated {
 		lines = append(lines, "export "+SimulatedVar+"=1")
 	}
 	if n := p.Speed(); n > 1 {
 		lines = append(lines, "export "+SimulatedSpeedVar+"="+strconv.Itoa(n))
 	}
-	if r := p.Config.Release; p.Simulated && r != "" {
+	if r := strings.Join(append([]string{p.Config.Release}, p.Config.OwnOptions...), ","); p.Simulated && r != "" {
 		lines = append(lines, fmt.Sprintf("export %s=${%[1]s-%s}", SimulatedFlagsVar, r)) // the user's, if there is one
 	}
 	return strings.Join(lines, "\n") + "\n"

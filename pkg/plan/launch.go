@@ -50,15 +50,21 @@ func (p *Plan) launch(in Input) error {
 	if p.compileCache(in); p.CompileCache != nil {
 		p.Mounts = append(p.Mounts, p.CompileCache.Root+":"+p.CompileCache.Root)
 	}
+	p.sockets(in)
 	if contained {
 		p.Folders = []string{install, hf}
 	}
 	if contained || in.System.HFHomePath != "" {
 		p.modelCache(hf)
 	}
+	if contained && p.Image != "" {
+		if err := p.outputsMounted(in); err != nil {
+			return err
+		}
+	}
 	box := Container{
 		Image: p.Image, Mounts: p.Mounts, MountHome: in.System.ContainerMountHome, Binary: p.Binary, Dir: p.Dir,
-		Env: p.named(), Args: in.System.ContainerArgs,
+		Env: p.named(), Args: in.System.ContainerArgs, RDMA: in.System.RDMA(), Security: in.System.ContainerSecurity,
 	}
 	var inside []Var
 	if x, ok := in.Launcher.(exposer); ok && x.Exposes() {
@@ -174,6 +180,9 @@ func (p *Plan) named() []string {
 		for _, v := range CompileCacheVars {
 			more = append(more, v.Name)
 		}
+	}
+	if p.SocketInterface != "" {
+		more = append(more, SocketVars...)
 	}
 	return union(names, more)
 }

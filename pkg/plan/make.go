@@ -87,6 +87,7 @@ type Service struct {
 	Model         string
 	EngineVersion string   // that every engine must say, "" for any
 	Release       string   // whose options the engines have: a version, "" if that is not known
+	OwnOptions    []string // that the engines have besides those of the release
 	Endpoint      Endpoint // where clients send requests
 	EndpointRole  string   // the role that answers there
 	ClientHost    string   // overrides the address of that role, "" for none
@@ -133,6 +134,8 @@ type Container struct {
 	Dir       string   // where the command starts; it is mounted at its own path
 	Env       []string // names of the job's variables
 	Args      []string // of the runtime, from the site
+	RDMA      bool     // steps with GPUs get the node's devices of RDMA, where they are not there anyway
+	Security  string   // of steps with GPUs: config.Unconfined, config.Privileged, or "" for the runtime's default
 }
 
 // Staged is the file that an image was imported to.
@@ -222,7 +225,7 @@ func Make(in Input) (*Plan, error) {
 		p.takeGPUs(visible)
 	}
 	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
-		Server: service.Config}
+		OwnOptions: service.OwnOptions, Server: service.Config}
 	p.Notes = append(p.Notes, service.Notes...)
 	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
 		if n := service.Steps[i].TasksPerNode; n > 1 {
@@ -401,6 +404,7 @@ func grace(limit time.Duration) time.Duration {
 func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error) {
 	var c source.Complaints
 	merged := source.NewTable(source.Pos{})
+	c.Add(in.network(merged))
 	for _, name := range in.System.GlobalEnvVars.Keys() {
 		merged.Set(name, siteValue(in.System.GlobalEnvVars.Get(name)))
 	}

@@ -56,9 +56,12 @@ type Plan struct {
 	// it
 	ModelCache   string        `json:"model_cache,omitempty"`
 	CompileCache *CompileCache `json:"compile_cache,omitempty"` // nil: where each engine keeps it
-	Prologue     string        `json:"prologue,omitempty"`      // shell text of the site
-	CustomBash   string        `json:"custom_bash,omitempty"`   // shell texts before commands, which hold them already
-	Env          []Var         `json:"env,omitempty"`           // of the whole job
+	// interface by which the job's nodes reach each other: a name, or config.AutoInterface;
+	// "" where nobody sets it
+	SocketInterface string `json:"socket_interface,omitempty"`
+	Prologue        string `json:"prologue,omitempty"`    // shell text of the site
+	CustomBash      string `json:"custom_bash,omitempty"` // shell texts before commands, which hold them already
+	Env             []Var  `json:"env,omitempty"`         // of the whole job
 
 	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
 	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
@@ -417,6 +420,8 @@ type Config struct {
 	Server map[string]any `json:"server"`                   // kind of role → engine arguments
 	// The release of the engine whose options these arguments are, "" if that is not known.
 	Release string `json:"release,omitempty"`
+	// Options that the engine has besides those of the release, with underscores.
+	OwnOptions []string `json:"own_options,omitempty"`
 }
 
 // Option is an option of a role's server that is a text, "" if it is not given.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -30,6 +31,9 @@ func wrapped(t *testing.T, more string, simulated bool) (*plan.Plan, error) {
 	in.Simulated = simulated
 	return plan.Make(in)
 }
+
+// elsewhere mounts a folder outside of the run directory at its own path.
+const elsewhere = "extra_container_mounts = [\"/elsewhere:/elsewhere\"]\n"
 
 // covers: PL-V29
 func TestNsys(t *testing.T) {
@@ -59,7 +63,7 @@ extra_args = ["--x", "y z"]
 	require.Contains(t, p.Notes[0], "cannot be a baseline")
 	require.Contains(t, p.Notes[1], "records nothing unless")
 
-	p, err = wrapped(t, "[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
+	p, err = wrapped(t, elsewhere+"[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
 	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ",
 		"a rehearsal has its own nsys")
@@ -103,7 +107,7 @@ func TestVizTracer(t *testing.T) {
 	require.Len(t, p.Notes, 1)
 	require.Contains(t, p.Notes[0], "viztracer profiles the servers, so the results cannot be a baseline")
 
-	p, err = wrapped(t, "[Tests.viztracer]\nbinary = \"/opt/viztracer\"\noutput = \"/elsewhere/x\"", true)
+	p, err = wrapped(t, elsewhere+"[Tests.viztracer]\nbinary = \"/opt/viztracer\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
 	require.Contains(t, joined(p.Role("serve").Step.Argv), " viztracer -o /elsewhere/x-serve-0.json -- ")
 	p, err = wrapped(t, "[Tests.viztracer]\nenable = false\n", false)
@@ -117,6 +121,73 @@ func TestVizTracer(t *testing.T) {
 	two := role("serve", plan.Slice{Count: 2}, 0)
 	_, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.viztracer]\n"), nil, two))
 	require.ErrorContains(t, err, "viztracer writes one file, but serve has a server on each of 2 nodes")
+}
+
+// A report that its container would keep is refused; a mount, or no container, makes it good.
+//
+// covers: CTR-6
+func TestReportsMounted(t *testing.T) {
+	for profiler, file := range map[string]string{"nsys": "/elsewhere/x-serve-0.nsys-rep", "viztracer": "/elsewhere/x-serve-0.json"} {
+		output := "[Tests." + profiler + "]\noutput = \"/elsewhere/x\"\n"
+		in := func(mounts string) plan.Input {
+			in := input(t, "gpus_per_node = 4\n", mounts+output)
+			w := in.Workload.(service)
+			w.Image = "vllm/vllm-openai:v0.15"
+			in.Workload = w
+			return in
+		}
+		for _, mounts := range []string{"", "extra_container_mounts = [\"/elsewhere:/x\", \"/other:/elsewhere\"]\n"} {
+			_, err := plan.Make(in(mounts))
+			require.ErrorContains(t, err, "output: serve writes "+file+" in its container, where /elsewhere is not mounted at its own path")
+			require.ErrorContains(t, err, `add "/elsewhere:/elsewhere" to extra_container_mounts`)
+			require.Regexp(t, `^s\.toml:\d+:1: `, err.Error())
+		}
+		p, err := plan.Make(in("extra_container_mounts = [\"/elsewhere:/elsewhere\"]\n"))
+		require.NoError(t, err)
+		require.Contains(t, p.Mounts, "/elsewhere:/elsewhere")
+		bare := in("")
+		bare.LauncherName = config.Bare
+		_, err = plan.Make(bare)
+		require.NoError(t, err, "no container")
+		inside := in("")
+		inside.Test.Nsys, inside.Test.Viz = nil, nil
+		_, err = plan.Make(inside)
+		require.NoError(t, err)
+	}
+}
+
+// The same holds for a folder that an engine's own profiler is told to write to.
+//
+// covers: CTR-6
+func TestTracesMounted(t *testing.T) {
+	const config = "--profiler-config"
+	for name, c := range map[string]struct {
+		argv    []string
+		more    string
+		refused bool
+	}{
+		"JSON":          {argv: []string{config, `{"profiler":"torch","torch_profiler_dir":"/traces"}`}, refused: true},
+		"JSON, joined":  {argv: []string{config + `={"torch_profiler_dir":"/traces"}`}, refused: true},
+		"a key":         {argv: []string{config + ".torch_profiler_dir", "/traces"}, refused: true},
+		"a key, joined": {argv: []string{config + ".torch_profiler_dir=/traces"}, refused: true},
+		"a variable":    {more: "[Tests.extra_env_vars]\nVLLM_TORCH_PROFILER_DIR = \"/traces\"\n", refused: true},
+		"mounted":       {more: "extra_container_mounts = [\"/host:/traces\"]\n", argv: []string{config, `{"torch_profiler_dir":"/traces/a"}`}},
+		"in the run":    {argv: []string{config, `{"torch_profiler_dir":"/out/s/a/0/raw"}`}},
+		"a bucket":      {argv: []string{config, `{"torch_profiler_dir":"gs://traces"}`}},
+		"no folder":     {argv: []string{config, `{"profiler":"cuda"}`}},
+		"no JSON":       {argv: []string{config, "/traces"}},
+		"no value":      {argv: []string{config}},
+	} {
+		serve := role("serve", plan.Slice{Count: 1}, 0)
+		serve.Step.Argv = append(serve.Step.Argv, plan.Texts(c.argv...)...)
+		_, err := plan.Make(serving(input(t, "gpus_per_node = 4\n", c.more), nil, serve))
+		if !c.refused {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, "s.toml:2:3: serve writes its traces to /traces in its container, where this folder is not mounted", name)
+		require.ErrorContains(t, err, `add "/traces:/traces" to extra_container_mounts`)
+	}
 }
 
 // The first pattern of the file that the whole command matches counts; what only

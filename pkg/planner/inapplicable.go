@@ -103,7 +103,7 @@ func clientOptions(t scenario.Test) error {
 		return nil // vllmserve.New refuses it
 	}
 	unchecked, _ := t.CmdArgs.Get("unchecked_options").Text()
-	return vllmserve.CheckArguments(t.BenchArgs, catalog.VLLMRelease(t), serving.Names(unchecked)...)
+	return vllmserve.CheckArguments(t.BenchArgs, catalog.BenchServe(t), catalog.VLLMRelease(t), serving.Names(unchecked)...)
 }
 
 // ownOptions refuses arguments that profllm's own client does not know or would refuse.

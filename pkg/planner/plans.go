@@ -537,6 +537,10 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	if t.BenchArgs != nil {
 		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
 	}
+	if b.system.ContainerSecurity != "" && slices.Contains([]string{"pyxis", "enroot", "apptainer"}, in.LauncherName) {
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("%s: container_security has no effect with launcher %s", b.system.Pos, in.LauncherName))
+	}
 	if len(b.system.ContainerArgs) > 0 && in.LauncherName == "pyxis" {
 		p.Notes = append(p.Notes,
 			fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))

@@ -33,8 +33,17 @@ func TestStagedImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, plans[0].Notes, 1)
 	require.Contains(t, plans[0].Notes[0], "container_args has no effect with launcher pyxis")
+	const unconfined = "container_security = \"unconfined\"\n"
+	plans, err = inline(t, unconfined, imageTest, options)
+	require.NoError(t, err)
+	require.Len(t, plans[0].Notes, 1)
+	require.Contains(t, plans[0].Notes[0], "container_security has no effect with launcher pyxis")
 	docker := options
 	docker.Launcher = "docker"
+	plans, err = inline(t, unconfined, imageTest, docker)
+	require.NoError(t, err)
+	require.Empty(t, plans[0].Notes)
+	require.Contains(t, plans[0].Roles[0].Step.Argv, plan.Text("--security-opt=seccomp=unconfined"))
 	plans, err = inline(t, "container_args = \"--x 'a b'\"\n", imageTest, docker)
 	require.NoError(t, err)
 	require.Empty(t, plans[0].Notes)

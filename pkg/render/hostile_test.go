@@ -150,7 +150,7 @@ func inToml() []string {
 // something else are run for real, on this machine: every one arrives as one
 // argument or one variable, byte for byte, and nothing is executed.
 //
-// covers: CD-9, CD-17, CD-19, CD-20
+// covers: CD-9, CD-17, CD-19, CD-20, CTR-12
 func TestHostileValuesAreInert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs three jobs")

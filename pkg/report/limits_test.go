@@ -33,7 +33,7 @@ func limitLines(t *testing.T, limits ...report.Limit) (lines []string) {
 
 // Each combination of the other settings has its highest concurrency.
 //
-// covers: UC-9
+// covers: UC-9, GEN-5
 func TestHighestLoadWithinLimits(t *testing.T) {
 	inTemp(t)
 	curve(t, []int{1, 2}, 1, [2]int{1, 40}, [2]int{4, 40}, [2]int{16, 80})

@@ -2,7 +2,7 @@ package result
 
 // Capacity is what the logs of one instance of a role say about its room and its start. Its
 // processes agree or not: each number says which of theirs it is. GiB are 2^30 bytes, also where
-// an old release of vLLM calls them GB.
+// SGLang or an old release of vLLM calls them GB.
 type Capacity struct {
 	Role    string `json:"role"`
 	Replica int    `json:"replica,omitempty" jsonschema:"0 for the first"`

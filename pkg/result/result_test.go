@@ -20,7 +20,8 @@ func marshal(t *testing.T, r *result.Result) string {
 	return string(data)
 }
 
-// covers: SCH-1, SCH-2, SCH-3, SCH-5, SCH-6, SCH-7, SCH-8, SCH-9, SCH-10, SCH-11, SCH-12, SCH-13, SCH-14, SCH-15
+// covers: OUT-1, SCH-1, SCH-2, SCH-3, SCH-5, SCH-6, SCH-7, SCH-8, SCH-9, SCH-10, SCH-11, SCH-12, SCH-13,
+// covers: SCH-14, SCH-15
 func TestKeysOfTheDesign(t *testing.T) {
 	r := resulttest.Good()
 	r.Duration = new(130.0)

@@ -107,6 +107,9 @@ type entry struct {
 	ExtraSrunArgs config.Words `toml:"extra_srun_args"` // Options of every srun of this test.
 	Slurm         Slurm        `toml:"slurm"`           // Per-test Slurm options (profllm).
 	Launcher      string       `toml:"launcher"`        // As in the system file (profllm); default: the site's.
+	// Preset of variables for a network, as in the system file, or "none" (profllm); default: the
+	// site's.
+	Network string `toml:"network"`
 	// "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
 	Client string  `toml:"client"`
 	Phases []Phase `toml:"phases"` // Several loads on one server start, in order (profllm).

@@ -20,7 +20,7 @@ func (s *Stager) StageAll(ctx context.Context, items []Item, dry bool) ([]Outcom
 	var errs []error
 	for _, item := range items {
 		if dry {
-			outcomes = append(outcomes, expected(item))
+			outcomes = append(outcomes, s.expected(item))
 			continue
 		}
 		o, err := s.Stage(ctx, item)
@@ -37,11 +37,11 @@ func (s *Stager) StageAll(ctx context.Context, items []Item, dry bool) ([]Outcom
 }
 
 // expected is what Stage would do with an item.
-func expected(item Item) Outcome {
+func (s *Stager) expected(item Item) Outcome {
 	o := Outcome{Item: item, State: WouldStage, Detail: item.Skip}
 	if item.Skip != "" {
 		o.State = Skipped
-	} else if _, err := os.Stat(item.Path); err == nil {
+	} else if _, err := os.Stat(item.Path); err == nil && !(s.Force && item.Kind == Image) {
 		o.State = Present
 	}
 	return o

@@ -99,7 +99,10 @@ func (s *Stager) stageImage(ctx context.Context, item Item) (Outcome, error) {
 	var rec Record
 	done := func() (ok bool, err error) {
 		rec, err = Read(item)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return false, nil
+		case s.Force && (err == nil || sameImage(rec.Reference, item.Name)):
 			return false, nil
 		}
 		return err == nil, err

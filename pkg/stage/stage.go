@@ -46,6 +46,7 @@ type Stager struct {
 	Now       func() time.Time
 	Log       func(format string, args ...any)
 	Progress  func(item Item, bytes int64) // called once a second while an image grows; nil for never
+	Force     bool                         // import images again that are there
 	Where     string                       // Here, Slurm, or "" to run here what is installed here
 	Timeout   time.Duration                // of one program; 0: no limit
 	ImageSize int64                        // compressed size to expect of an image, bytes; 0: not checked

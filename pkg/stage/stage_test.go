@@ -207,7 +207,7 @@ func (w *world) files() []string {
 
 const staged = "nvcr.io_nvidia__vllm__26.01.sqsh"
 
-// covers: C.4, PL-G3
+// covers: C.4, PL-G3, IMG-9
 func TestImage(t *testing.T) {
 	w := newWorld(t, "enroot")
 	o, err := w.stager.Stage(t.Context(), w.item("pyxis"))
@@ -229,6 +229,44 @@ func TestImage(t *testing.T) {
 	require.Equal(t, stage.Present, again.State)
 	require.Equal(t, o.Digest, again.Digest)
 	require.Len(t, w.calls(), 1, "imported once")
+}
+
+// A forced import replaces the file of that image, whole or not, and nothing else: other images
+// stay, and so does a file that belongs to another image.
+//
+// covers: IMG-8
+func TestForce(t *testing.T) {
+	w := newWorld(t, "enroot")
+	item := w.item("pyxis")
+	_, err := w.stager.Stage(t.Context(), item)
+	require.NoError(t, err)
+	other := filepath.Join(w.stager.Install(), "other.sqsh")
+	require.NoError(t, os.WriteFile(other, image(4000), 0o644))
+	w.stager.Force = true
+	outcomes, err := w.stager.StageAll(t.Context(), []stage.Item{item}, true)
+	require.NoError(t, err)
+	require.Equal(t, stage.WouldStage, outcomes[0].State)
+	for n, spoil := range []int64{5000, 4000} { // bytes; the record says 5000
+		require.NoError(t, os.Truncate(item.Path, spoil))
+		o, err := w.stager.Stage(t.Context(), item)
+		require.NoError(t, err)
+		require.Equal(t, stage.Staged, o.State)
+		require.Len(t, w.calls(), 2+n)
+		_, err = stage.Verify(item)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{staged, staged + ".json", "other.sqsh"}, w.files())
+
+	w.mode("fail")
+	_, err = w.stager.Stage(t.Context(), item)
+	require.ErrorContains(t, err, "401 Unauthorized")
+	_, err = stage.Verify(item)
+	require.NoError(t, err, "the old image stays until the new one is whole")
+
+	foreign := item
+	foreign.Name = "nvcr.io/nvidia/vllm:25.12"
+	_, err = w.stager.Stage(t.Context(), foreign)
+	require.ErrorIs(t, err, stage.ErrConflict)
 }
 
 // The registry's digest says which image a tag was when it was imported; one that moved

@@ -58,7 +58,7 @@ var forms = []form{
 func compile(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
 // message reads the text of a log line.
-func (s *Start) message(c *clock, tag, text string) {
+func (s *Start) message(forms []form, c *clock, tag, text string) {
 	for i := range forms {
 		f := &forms[i]
 		if !strings.Contains(text, f.word) {

@@ -28,16 +28,22 @@ func (s *Start) resolve(text string) {
 	if begin == nil || s.resolved != nil {
 		return // every engine of an instance has the same
 	}
+	s.resolved = options(text[begin[1]:])
+}
+
+// options are those of a list, nil for none.
+func options(list string) map[string]any {
 	found := map[string]any{}
-	for _, item := range items(text[begin[1]:]) {
+	for _, item := range items(list) {
 		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
 		if ok && optionName.MatchString(name) && len(found) < mostOptions {
 			found[name] = python(value)
 		}
 	}
-	if len(found) > 0 {
-		s.resolved = found
+	if len(found) == 0 {
+		return nil
 	}
+	return found
 }
 
 var optionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,63}$`)

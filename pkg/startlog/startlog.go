@@ -1,6 +1,6 @@
 // Package startlog reads what an engine's logs say about its start: the room in its KV cache,
 // the memory that weights and CUDA graphs take, and the phases with their times. It knows the
-// lines of vLLM since 0.6.0. What no line says is absent.
+// lines of vLLM since 0.6.0 and of SGLang since 0.3. What no line says is absent.
 //
 //	var s startlog.Start
 //	err := s.Add(file) // each log of one instance
@@ -31,6 +31,7 @@ const (
 type Start struct {
 	said    result.Capacity
 	engines map[string]bool // processes that reported a KV cache, by their tag and log
+	workers map[string]bool // of SGLang, that reported one
 	phases  map[string]*result.StartPhase
 	logs    int
 
@@ -93,7 +94,11 @@ func (c *clock) set(date, hour string) {
 
 // line reads one line, and reports whether the start is over.
 func (s *Start) line(c *clock, line string) (over bool) {
-	tag, rest := splitTag(strings.TrimSpace(plain(line)))
+	line = strings.TrimSpace(plain(line))
+	if is, over := s.sglang(c, line); is {
+		return over
+	}
+	tag, rest := splitTag(line)
 	level, rest, _ := strings.Cut(rest, " ")
 	switch {
 	case level == "INFO:" && strings.TrimSpace(rest) == ready: // uvicorn's, without a date
@@ -114,7 +119,7 @@ func (s *Start) line(c *clock, line string) (over bool) {
 		return true
 	}
 	s.resolve(text)
-	s.message(c, tag, text)
+	s.message(forms, c, tag, text)
 	return false
 }
 

@@ -160,6 +160,7 @@ func FuzzAdd(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(data)
 	}
+	f.Add([]byte("[2026-10-10 11:59:01 DP0 TP0] KV Cache is allocated. #tokens: 12, K size: 1 GB, V size: 2 GB\n[2026-10-10 11:59:02] server_args=ServerArgs(a=1)"))
 	f.Add([]byte("INFO 02-02 18:01:42 model_runner.py:1335] Graph capturing finished in 9 secs.\r\x1b["))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s startlog.Start

@@ -16,7 +16,7 @@ import (
 // words of its parser: unknown options, values of another type, choices that it does not have;
 // then, if there are none, options that do not go together. unchecked options pass. Without a
 // release, the newest that has the option decides.
-func CheckArguments(t *source.Table, release string, unchecked ...string) error {
+func CheckArguments(t *source.Table, p *arguments.Program, release string, unchecked ...string) error {
 	var c source.Complaints
 	for _, key := range t.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
@@ -24,7 +24,7 @@ func CheckArguments(t *source.Table, release string, unchecked ...string) error 
 			continue // New complains
 		}
 		if !slices.Contains(unchecked, name) {
-			c.Add(check(t, key, release))
+			c.Add(check(t, key, p, release))
 		}
 	}
 	if c.Err() == nil {
@@ -63,17 +63,17 @@ func CheckOwnArguments(t *source.Table) error {
 }
 
 // check refuses one option.
-func check(t *source.Table, key, release string) error {
+func check(t *source.Table, key string, p *arguments.Program, release string) error {
 	v := t.Get(key)
-	if !known(key) {
-		return unknown(t, key, release)
+	if !known(p, key) {
+		return unknown(t, key, p, release)
 	}
 	var words []string
 	for _, w := range option(key, v) {
 		text, _ := w.Literal()
 		words = append(words, text)
 	}
-	if _, refusal := arguments.BenchServe.Check(release, words[0], words[1:]...); refusal != nil {
+	if _, refusal := p.Check(release, words[0], words[1:]...); refusal != nil {
 		e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: vLLM %s says: %s", key, refusal.Release, refusal.Words)
 		return e.Hintf("%s", cmp.Or(refusal.Hint, "see profllm args show --of bench "+key))
 	}
@@ -84,9 +84,8 @@ func check(t *source.Table, key, release string) error {
 }
 
 // unknown refuses an option of no release, unless it can be one of a release that is newer.
-func unknown(t *source.Table, key, release string) error {
+func unknown(t *source.Table, key string, p *arguments.Program, release string) error {
 	const hint = "if your release has it, add it to cmd_args.unchecked_options"
-	p := arguments.BenchServe
 	near := source.Nearest(strings.ReplaceAll(key, "-", "_"), p.Names())
 	if _, newer := p.At(release); newer && near == "" {
 		return nil
@@ -102,10 +101,10 @@ func unknown(t *source.Table, key, release string) error {
 // known reports whether some release has an option by its full name, also as --no-x and as a member
 // of a JSON value (extra_body.x). The beginning of a name is no name here: what it means changes
 // from release to release.
-func known(key string) bool {
+func known(p *arguments.Program, key string) bool {
 	name, _, _ := strings.Cut(strings.ReplaceAll(key, "_", "-"), ".")
-	_, is := arguments.BenchServe.Find("--" + name)
-	_, negated := arguments.BenchServe.Find("--" + strings.TrimPrefix(name, "no-"))
+	_, is := p.Find("--" + name)
+	_, negated := p.Find("--" + strings.TrimPrefix(name, "no-"))
 	return is || negated
 }
 

@@ -22,7 +22,7 @@ func checkArguments(t *testing.T, text string) error {
 	t.Helper()
 	table, err := source.Parse("t.toml", []byte(text))
 	require.NoError(t, err, text)
-	return CheckArguments(table, "0.32.0")
+	return CheckArguments(table, arguments.BenchServe, "0.32.0")
 }
 
 // options032 are the options of vLLM 0.32.0, by their keys in TOML.
@@ -231,7 +231,7 @@ func TestVLLMArguments(t *testing.T) {
 	var options []string
 	require.NoError(t, json.Unmarshal([]byte(lines[0]), &options))
 	for _, o := range options {
-		if !known(o) && o != "help" && o != "config" {
+		if !known(arguments.BenchServe, o) && o != "help" && o != "config" {
 			t.Errorf("the client has --%s", o)
 		}
 	}
@@ -326,7 +326,7 @@ func TestArgumentsByRelease(t *testing.T) {
 	} {
 		table, err := source.Parse("t.toml", []byte(c.text))
 		require.NoError(t, err)
-		if err := CheckArguments(table, c.release); c.want == "" {
+		if err := CheckArguments(table, arguments.BenchServe, c.release); c.want == "" {
 			require.NoError(t, err, "%v", c)
 		} else {
 			require.ErrorContains(t, err, c.want, "%v", c)
@@ -334,7 +334,7 @@ func TestArgumentsByRelease(t *testing.T) {
 	}
 	table, err := source.Parse("t.toml", []byte("warp_drive = 3"))
 	require.NoError(t, err)
-	require.NoError(t, CheckArguments(table, "0.32.0", "warp_drive"))
+	require.NoError(t, CheckArguments(table, arguments.BenchServe, "0.32.0", "warp_drive"))
 }
 
 func FuzzArgument(f *testing.F) {
@@ -344,7 +344,7 @@ func FuzzArgument(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, s string) {
 		if table, err := source.Parse("t.toml", []byte(s)); err == nil {
-			_ = CheckArguments(table, "0.32.0")
+			_ = CheckArguments(table, arguments.BenchServe, "0.32.0")
 		}
 	})
 }

@@ -27,8 +27,9 @@ type Config struct {
 // Load is a decoded benchmark: a plan.Client, and what its result is judged
 // against.
 type Load struct {
-	Release string // of vLLM, as the test declares it; "" if it does not
-	own     bool   // profllm's client instead of vLLM's
+	Release string             // of vLLM, as the test declares it; "" if it does not
+	Program *arguments.Program // vLLM's client, with the options of the test's build
+	own     bool               // profllm's client instead of vLLM's
 	flags   []flag
 	extra   *source.Table
 }
@@ -41,7 +42,7 @@ type flag struct {
 // New decodes the table. client is "vllm" (the default) or "profllm".
 func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	var c source.Complaints
-	l := &Load{own: client == "profllm"}
+	l := &Load{own: client == "profllm", Program: arguments.BenchServe}
 	switch client {
 	case "", "vllm", "profllm":
 	default:
@@ -233,7 +234,7 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	for _, o := range [][2]string{
 		{"percentile_metrics", "ttft,tpot,itl,e2el"}, {"metric_percentiles", "50,90,95,99"}, {"temperature", "0"},
 	} {
-		lacks := !l.own && arguments.BenchServe.Lacks(l.Release, "--"+dashed(o[0]))
+		lacks := !l.own && l.Program.Lacks(l.Release, "--"+dashed(o[0]))
 		if l.get(o[0]) == nil && !lacks {
 			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
 		}

@@ -25,6 +25,7 @@ var openers = map[string]string{
 	"job.Began":          "files of the kernel, which have no size",
 	"job.Job.Node":       "files of the kernel, which have no size",
 	"job.ephemeral":      "files of the kernel, which have no size",
+	"job.interfaceOf":    "files of the kernel, which have no size",
 	"node.Look.memory":   "files of the kernel, which have no size",
 	"node.inUse":         "files of the kernel, which have no size",
 	"node.machine":       "files of the kernel, which have no size",

@@ -62,7 +62,7 @@ func imageName(image string) (string, error) {
 		return "", err
 	case r.File == "":
 		return "docker://" + r.Plain(), nil
-	case strings.HasSuffix(r.File, ".tar"):
+	case container.IsArchive(r.File):
 		return "", fmt.Errorf("image %q: apptainer runs .sif files, squashfs files and folders (apptainer build NAME.sif docker-archive:%s makes one)", image, image)
 	}
 	return r.File, nil

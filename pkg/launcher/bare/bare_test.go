@@ -8,6 +8,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
+// covers: IMG-10
 func TestWrap(t *testing.T) {
 	s := plan.Step{Name: "serve", Container: true, Argv: plan.Texts("vllm"), Srun: plan.Texts("--x"),
 		Log: "logs/serve-%t.log"}

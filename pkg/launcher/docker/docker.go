@@ -17,9 +17,11 @@ type Launcher struct{}
 func New() plan.Launcher { return Launcher{} }
 
 // Wrap runs the step with `docker run`. Locked memory is unlimited, because RDMA
-// registers its buffers and the daemon's limit is what counts, not the job's.
+// registers its buffers, and threads have a stack of 64 MiB: the daemon's limits are
+// what counts, not the job's.
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	return container.OCI{
-		Program: "docker", Options: []string{"--ulimit=memlock=-1"}, GPUs: []string{"--gpus=all"}, Load: true,
+		Program: "docker", Options: []string{"--ulimit=memlock=-1", "--ulimit=stack=67108864"},
+		GPUs: []string{"--gpus=all"},
 	}.Wrap(s, c)
 }

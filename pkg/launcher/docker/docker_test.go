@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,13 +24,17 @@ var (
 		Argv: append([]plan.Word{plan.Self()}, plan.Texts("job", "ray")...)}
 )
 
-// covers: PL-G14, PL-G15, PL-G16
+// A server gets every GPU and is told by CUDA_VISIBLE_DEVICES which are its own; it has the host's
+// network, IPC and name, and the limits that RDMA and deep stacks need. A client gets no GPU.
+//
+// covers: PL-G14, PL-G15, PL-G16, CTR-1, CTR-2, CTR-3, CTR-11
 func TestWrap(t *testing.T) {
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
 	require.Equal(t, append([]plan.Word{plan.Self()},
 		plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "--",
-			"--rm", "--init", "--network=host", "--ipc=host", "--entrypoint=", "--ulimit=memlock=-1", "--gpus=all", "--workdir=/out/run",
+			"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--ulimit=memlock=-1", "--ulimit=stack=67108864",
+			"--gpus=all", "--workdir=/out/run",
 			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
 			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
 			"--env=VLLM_HOST_IP",
@@ -59,6 +64,12 @@ func TestImages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[5])
 	require.Equal(t, plan.Texts("/cache/vllm.tar", "vllm", "bench", "serve"), s.Argv[len(s.Argv)-4:])
+	for _, name := range []string{"/cache/vllm.tar.gz", "./vllm.tgz", "/cache/vllm.tar.zst"} {
+		archive.Image = name
+		s, err := New().Wrap(client, archive)
+		require.NoError(t, err)
+		require.Equal(t, plan.Text("--load="+name), s.Argv[5])
+	}
 	for image, want := range map[string]string{
 		"":                 "no image",
 		"/cache/vllm.sqsh": "a .sqsh file needs pyxis or enroot",
@@ -69,4 +80,45 @@ func TestImages(t *testing.T) {
 		_, err := New().Wrap(client, archive)
 		require.ErrorContains(t, err, want, image)
 	}
+}
+
+// What a server's container may do beyond the usual is the site's choice; clients never get it.
+//
+// covers: CTR-4
+func TestSecurity(t *testing.T) {
+	for value, want := range map[string][]string{
+		"": nil, "unconfined": {"--security-opt=seccomp=unconfined"}, "privileged": {"--privileged"},
+	} {
+		site := box
+		site.Security = value
+		s, err := New().Wrap(engine, site)
+		require.NoError(t, err)
+		gpus := slices.IndexFunc(s.Argv, func(w plan.Word) bool { return w.String() == "--gpus=all" })
+		require.Equal(t, append(plan.Texts(want...), plan.Text("--workdir=/out/run")), s.Argv[gpus+1:gpus+2+len(want)])
+		s, err = New().Wrap(client, site)
+		require.NoError(t, err)
+		for _, option := range want {
+			require.NotContains(t, s.Argv, plan.Text(option))
+		}
+	}
+}
+
+// Servers get the node's devices of RDMA, unless the site does without. An image of Amazon's
+// registry wants a login; no other does.
+func TestNodeSide(t *testing.T) {
+	site := box
+	site.RDMA = true
+	s, err := New().Wrap(engine, site)
+	require.NoError(t, err)
+	require.Equal(t, plan.Texts("--rdma", "--"), s.Argv[5:7])
+	s, err = New().Wrap(client, site)
+	require.NoError(t, err)
+	require.Equal(t, plan.Text("--"), s.Argv[5])
+
+	const ecr = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/vllm:1"
+	site = box
+	site.Image = ecr
+	s, err = New().Wrap(client, site)
+	require.NoError(t, err)
+	require.Equal(t, plan.Texts("--login="+ecr, "--"), s.Argv[5:7])
 }

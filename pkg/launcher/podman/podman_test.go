@@ -27,7 +27,7 @@ func TestWrap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append([]plan.Word{plan.Self()},
 		plan.Texts("job", "contain", "--runtime=podman", "--step=serve", "--",
-			"--rm", "--init", "--network=host", "--ipc=host", "--entrypoint=", "--cgroups=disabled", "--http-proxy=false", "--security-opt=label=disable",
+			"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--cgroups=disabled", "--http-proxy=false", "--security-opt=label=disable",
 			"--device=nvidia.com/gpu=all", "--workdir=/out/run",
 			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
 			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
@@ -45,10 +45,9 @@ func TestImages(t *testing.T) {
 	archive.Image = "/cache/vllm.tar"
 	s, err := New().Wrap(client, archive)
 	require.NoError(t, err)
-	require.Contains(t, s.Argv, plan.Text("docker-archive:/cache/vllm.tar"), "podman reads archives itself")
+	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[5], "the node loads what its store lacks")
 	for image, want := range map[string]string{
-		"/cache/vllm.sif":   "a .sif file apptainer",
-		"/cache/host:5.tar": "with a colon",
+		"/cache/vllm.sif": "a .sif file apptainer",
 	} {
 		archive.Image = image
 		_, err := New().Wrap(client, archive)

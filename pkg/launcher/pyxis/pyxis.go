@@ -78,6 +78,8 @@ func imageName(image string) (string, error) {
 		return "", errors.New("no image")
 	case strings.HasPrefix(image, "dockerd://"):
 		return "", fmt.Errorf("image %q: pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)", image)
+	case (image[0] == '/' || image[0] == '.') && container.IsArchive(image):
+		return "", fmt.Errorf("image %q: pyxis imports from registries and .sqsh files only; docker load, then `enroot import --output NAME.sqsh dockerd://NAME:TAG` makes one", image)
 	case image[0] == '/', image[0] == '.':
 		return image, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// covers: PL-G1
+// covers: PL-G1, IMG-9
 func TestImage(t *testing.T) {
 	for image, want := range map[string]string{
 		"nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1":  "nvcr.io#nvidia/ai-dynamo/vllm-runtime:1.1.1",
@@ -116,4 +116,12 @@ func TestMountsAreRefused(t *testing.T) {
 	_, err := New().Wrap(plan.Step{Name: "ray", Argv: []plan.Word{plan.Self()}},
 		plan.Container{Image: "i", Binary: "/a,b"})
 	require.ErrorContains(t, err, "without a comma")
+}
+
+// An archive of docker save is refused before the job, with the command that converts it.
+func TestArchivesAreRefused(t *testing.T) {
+	for _, image := range []string{"/a/vllm.tar", "/a/vllm.tar.gz", "./vllm.tgz"} {
+		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: image})
+		require.ErrorContains(t, err, "enroot import --output NAME.sqsh dockerd://NAME:TAG", image)
+	}
 }

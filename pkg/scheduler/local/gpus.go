@@ -61,9 +61,22 @@ func (r request) String() string {
 	return "GPU " + strings.Join(words, ", ")
 }
 
-// take leases GPUs for this process, and waits for them if they are not free.
+// size is the number of GPUs.
+func (r request) size() int { return cmp.Or(len(r.ids), r.count) }
+
+// takes reports whether a GPU may be one of them.
+func (r request) takes(d gpu.Device) bool { return len(r.ids) == 0 || slices.Contains(r.ids, d.Index) }
+
+// take leases GPUs for this process, and waits for them if they are not free. Who waits longest
+// gets them first.
 func (g *GPUs) take(ctx context.Context, want request) ([]gpu.Device, error) {
-	end, said, h := time.Now().Add(g.Patience), false, ourselves()
+	end, h := time.Now().Add(g.Patience), ourselves()
+	var ours turn // once this job waits
+	defer func() {
+		if ours.number != 0 {
+			_ = changeLeases(context.WithoutCancel(ctx), func(of leases) bool { delete(of, ours.name()); return true }) // else it ends with this process
+		}
+	}()
 	for {
 		within, done := context.WithTimeout(ctx, gpu.Patience)
 		listing, err := g.Reader.List(within)
@@ -83,9 +96,15 @@ func (g *GPUs) take(ctx context.Context, want request) ([]gpu.Device, error) {
 		}
 		var got []gpu.Device
 		var busy []string
+		said := ours.number != 0
 		err = changeLeases(ctx, func(of leases) bool {
-			if got, busy = want.choose(allowed, of); got == nil {
-				return false
+			if got, busy = want.choose(allowed, of, ours.number); got == nil {
+				if said || g.Patience == 0 {
+					return false
+				}
+				ours = of.nextTurn(want, allowed)
+				of[ours.name()] = h
+				return true
 			}
 			for _, d := range got {
 				of[gpuName(d.UUID)] = h
@@ -101,7 +120,6 @@ func (g *GPUs) take(ctx context.Context, want request) ([]gpu.Device, error) {
 		if !said && g.Waits != nil {
 			g.Waits(fmt.Sprintf("waiting for %s (%s)", want, strings.Join(busy, "; ")))
 		}
-		said = true
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("interrupted while it waited for %s", want)
@@ -143,20 +161,22 @@ func notAmong(devices []gpu.Device) string {
 }
 
 // choose picks free GPUs, or says who has the others. It prefers a block that begins at a
-// multiple of its size: such GPUs are closest to each other on most machines.
-func (r request) choose(devices []gpu.Device, of leases) (got []gpu.Device, busy []string) {
+// multiple of its size: such GPUs are closest to each other on most machines. Those that are kept
+// for jobs in front of a turn are not free.
+func (r request) choose(devices []gpu.Device, of leases, turn int) (got []gpu.Device, busy []string) {
 	var free []gpu.Device
+	kept := of.promised(devices, turn)
 	for _, d := range devices {
-		if len(r.ids) > 0 && !slices.Contains(r.ids, d.Index) {
+		if !r.takes(d) {
 			continue
 		}
-		if who := inUse(d, of); who != "" {
+		if who := cmp.Or(inUse(d, of), kept[d.UUID]); who != "" {
 			busy = append(busy, fmt.Sprintf("GPU %d: %s", d.Index, who))
 		} else {
 			free = append(free, d)
 		}
 	}
-	n := cmp.Or(len(r.ids), r.count)
+	n := r.size()
 	if len(free) < n {
 		return nil, busy
 	}

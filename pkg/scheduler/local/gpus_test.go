@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 			if c.change != nil {
 				c.change(devices)
 			}
-			got, busy := c.want.choose(devices, of)
+			got, busy := c.want.choose(devices, of, 0)
 			var numbers []int
 			for _, d := range got {
 				numbers = append(numbers, d.Index)

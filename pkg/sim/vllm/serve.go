@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/sim/engine"
@@ -24,7 +25,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	switch s := cmp.Or(p.Env("PROFLLM_SIM_FLAGS"), Release); s {
 	case "any":
 	default:
-		release, err := arguments.Serve.One(s)
+		release, err := releaseOf(s)
 		if err != nil {
 			return p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or a release of vLLM", err))
 		}
@@ -47,7 +48,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	if err != nil {
 		return p.Fail(program.Usage, err)
 	}
-	if s := p.Env("PROFLLM_SIM_FLAGS"); s != "" && s != "any" && arguments.Before(s, "0.13.0") {
+	if release, _, _ := strings.Cut(p.Env("PROFLLM_SIM_FLAGS"), ","); release != "" && release != "any" && arguments.Before(release, "0.13.0") {
 		c.Profile = profilerOfEnv(p.Env)
 	}
 	if key := p.Env("VLLM_API_KEY"); key != "" && len(c.APIKeys) == 0 {
@@ -98,6 +99,19 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		return engine.Die(p, log, program.Failed, "OSError: "+err.Error())
 	}
 	return engine.Answer(ctx, p, s, l, log)
+}
+
+// releaseOf is a release, and behind commas the options that the engine has besides its own. They
+// take whatever is given.
+func releaseOf(s string) (*arguments.Release, error) {
+	version, more, _ := strings.Cut(s, ",")
+	var own []arguments.Difference
+	for name := range strings.SplitSeq(more, ",") {
+		if name != "" {
+			own = append(own, arguments.Difference{Option: "--" + strings.ReplaceAll(name, "_", "-"), Form: arguments.Form{Values: "*"}, Whole: true})
+		}
+	}
+	return arguments.Serve.With(own).One(cmp.Or(version, Release))
 }
 
 // refuse ends the process as argparse does.

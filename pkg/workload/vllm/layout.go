@@ -10,7 +10,6 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
-	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 // The layouts of a server over several nodes.
@@ -157,7 +156,7 @@ func (w *Workload) checkPlanned(one serving.Instance, name string, c *source.Com
 
 // needs refuses a release without an option that the layout is made of.
 func (w *Workload) needs(one serving.Instance, option string, values ...string) error {
-	_, refusal := arguments.Serve.Check(w.release(), option, values...)
+	_, refusal := w.server.Check(w.release(), option, values...)
 	if refusal == nil {
 		return nil
 	}

@@ -26,21 +26,34 @@ func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 		for _, word := range serving.Option(key, v, serving.Negatable) {
 			words = append(words, word.String())
 		}
-		args, refusal := arguments.Serve.Check(w.release(), words[0], words[1:]...)
+		args, refusal := w.server.Check(w.release(), words[0], words[1:]...)
 		if refusal == nil {
 			taken = append(taken, args...)
 			continue
 		}
 		if refusal.Unknown {
 			c.Add(source.Errorf(r.Options.KeyPos(key), "%s is an option of no release of vLLM that profllm knows (%s to %s)",
-				r.Path(key), arguments.Serve.Oldest().Version, arguments.Serve.Newest().Version).
+				r.Path(key), w.server.Oldest().Version, w.server.Newest().Version).
 				Hintf("remove it; if your release has it, add it to cmd_args.unchecked_options"))
 			continue
 		}
-		c.Add(source.Errorf(v.Pos, "%s: vLLM %s says: %s", r.Path(key), refusal.Release, refusal.Words).
+		c.Add(source.Errorf(memberPos(v, refusal.Member), "%s: %s", r.Path(key), refusal.Says()).
 			Hintf("%s", cmp.Or(refusal.Hint, "see profllm args show "+key)))
 	}
 	w.checkTogether(r, taken, c)
+}
+
+// memberPos is where a member of a table stands, by its name with dots; else where the value does.
+func memberPos(v *source.Value, name string) source.Pos {
+	pos := v.Pos
+	for key := range strings.SplitSeq(name, ".") {
+		t, ok := v.Any.(*source.Table)
+		if !ok || t.Get(key) == nil {
+			break
+		}
+		v, pos = t.Get(key), t.KeyPos(key)
+	}
+	return pos
 }
 
 // checkTogether refuses combinations of options with which no engine starts, and notes those that

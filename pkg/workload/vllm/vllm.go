@@ -25,6 +25,9 @@ type Config struct {
 	// Readiness path of the proxy; default healthcheck, else /healthcheck.
 	ProxyHealthcheck *string `toml:"proxy_healthcheck"`
 	ProxyScript      *string `toml:"proxy_script"` // A proxy in the container; default profllm's own.
+	// How the options of your build differ from those of its release, in the tables serve and bench: what
+	// profllm args capture --toml prints.
+	Build *source.Table `toml:"build"`
 }
 
 // role holds the keys of [cmd_args.prefill] and [cmd_args.decode] that are vLLM's
@@ -67,6 +70,9 @@ type Workload struct {
 	cfg Config
 	own map[string]*role // by kind
 
+	build  Build
+	server *arguments.Program // vllm serve, with the options of the build
+
 	transferNote string // what to know of how KV blocks move, "" for nothing
 }
 
@@ -77,7 +83,13 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 	w := &Workload{own: map[string]*role{}}
 	c.Add(source.Decode(t.CmdArgs, &w.cfg))
 	w.cfg.Model = cmp.Or(w.cfg.Model, DefaultModel)
-	w.Test = serving.Read(t, &w.cfg.Config, engine, needImage, &c)
+	var err error
+	w.build, err = ReadBuild(t.CmdArgs)
+	c.Add(err)
+	w.server = arguments.Serve.With(w.build.Serve)
+	own := *engine
+	own.Known = w.server.Names
+	w.Test = serving.Read(t, &w.cfg.Config, &own, needImage, &c)
 	serving.CheckPath(t.CmdArgs, "proxy_healthcheck", w.cfg.ProxyHealthcheck, &c)
 	for _, r := range []*serving.Role{&w.Prefill, &w.Decode} {
 		w.own[r.Kind] = &role{}
@@ -111,6 +123,7 @@ func (w *Workload) check(r *serving.Role, c *source.Complaints) {
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s := w.Service(w.cfg.Model)
 	s.Release = arguments.Serve.Nearest(w.release())
+	s.OwnOptions = append(serving.Names(w.UncheckedOptions), w.build.has()...)
 	s.Torch = torch(s.Release)
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
 	s.Cache = plan.Cache{Path: "/reset_prefix_cache",

@@ -28,8 +28,9 @@ var benchServe []byte
 
 // A Program is a command of vLLM, with its options in all releases that have it.
 type Program struct {
-	Name     string // as it is called: "vllm serve"
-	model    bool   // its first argument is the model
+	Name     string          // as it is called: "vllm serve"
+	model    bool            // its first argument is the model
+	lacking  map[string]bool // options that a build does not have
 	stored   func() data
 	releases func() []*Release // the oldest first
 	names    func() []string
@@ -42,14 +43,16 @@ var (
 )
 
 func program(name string, model bool, catalogue []byte) *Program {
-	p := &Program{Name: name, model: model}
-	p.stored = sync.OnceValue(func() data {
-		var d data
+	return derived(name, model, sync.OnceValue(func() (d data) {
 		if err := json.Unmarshal(catalogue, &d); err != nil {
 			panic("arguments: " + err.Error()) // the file is part of the program
 		}
 		return d
-	})
+	}))
+}
+
+func derived(name string, model bool, stored func() data) *Program {
+	p := &Program{Name: name, model: model, stored: stored}
 	p.releases = sync.OnceValue(func() (list []*Release) {
 		for _, version := range p.stored().Releases {
 			list = append(list, &Release{Version: version, program: p})
@@ -148,8 +151,8 @@ func longNames(options []Option) (list []string) {
 	for _, o := range options {
 		for _, f := range o.Forms {
 			for _, name := range f.spellings(o.Name) {
-				if long, ok := strings.CutPrefix(name, "--"); ok {
-					list = append(list, strings.ReplaceAll(long, "-", "_"))
+				if strings.HasPrefix(name, "--") {
+					list = append(list, Key(name))
 				}
 			}
 		}

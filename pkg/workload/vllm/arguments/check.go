@@ -1,6 +1,8 @@
 package arguments
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +15,16 @@ type Refusal struct {
 	Release string // one of these releases: the newest, or the newest that has the option
 	Words   string // the words of its parser
 	Unknown bool   // no release of the catalogue has the option
+	Member  string // of a JSON object, with dots, if it is about one
+	Unused  bool   // vLLM takes the member, and does nothing with it
+	absent  bool   // the release does not have the member
 	Hint    string // what to do instead, "" if that is not known
 }
 
 // Check says why the program of a version would refuse one option, written as words of its
 // command line: nil if a release that the version can mean takes it (see At), with the words as
-// Parse returns them. Without a version, the newest release that has the option decides. Unknown
-// options of releases newer than the catalogue are taken.
+// Parse returns them. Without a version, the newest release that has the option and its members
+// decides. Unknown options of releases newer than the catalogue are taken.
 func (p *Program) Check(version, name string, values ...string) ([]string, *Refusal) {
 	words := append([]string{name}, values...)
 	list, newer := p.At(version)
@@ -34,22 +39,39 @@ func (p *Program) Check(version, name string, values ...string) ([]string, *Refu
 		}
 		if refusal == nil || refusal.Unknown && r.has(words[0]) {
 			refusal = &Refusal{Release: r.Version, Words: message(err), Unknown: !r.has(words[0])}
+			if e, ok := errors.AsType[*usageError](err); ok {
+				refusal.Member, refusal.Hint, refusal.Unused = e.member.path, e.member.hint, e.unused
+				refusal.absent = e.member.absent
+			}
 		}
 	}
 	if refusal == nil {
 		return words, nil
 	}
-	refusal.Hint = p.hint(refusal, list, words)
+	refusal.Hint = cmp.Or(refusal.Hint, p.hint(refusal, list, words))
 	_, known := p.Find(nameOf(words[0]))
 	_, negated := p.Find(strings.Replace(nameOf(words[0]), "--no-", "--", 1))
 	refusal.Unknown = refusal.Unknown && !known && !negated
 	if refusal.Unknown && newer {
 		return words, nil
 	}
-	if taker := p.newestThatTakes(words); version == "" && taker != nil && refusal.Hint == "" {
+	taker := p.newestThatTakes(words)
+	if version == "" && taker != nil && refusal.absent && hasMembers(nameOf(words[0]), taker.Version) {
+		args, _ := taker.option(words)
+		return args, nil // an earlier release has the member
+	}
+	if version == "" && taker != nil && refusal.Hint == "" {
 		refusal.Hint = fmt.Sprintf("vLLM %s takes it: set cmd_args.engine_version if your release does", taker.Version)
 	}
 	return nil, refusal
+}
+
+// Says is the refusal in a sentence.
+func (r *Refusal) Says() string {
+	if r.Unused {
+		return fmt.Sprintf("vLLM %s does not use it: %s", r.Release, r.Words)
+	}
+	return fmt.Sprintf("vLLM %s says: %s", r.Release, r.Words)
 }
 
 // Lacks reports whether no release that a version can mean has an option.
@@ -64,7 +86,7 @@ func (r *Release) option(words []string) ([]string, error) {
 	if r.program.model {
 		line = append([]string{"model"}, words...)
 	}
-	args, err := r.Parse(line)
+	args, err := r.parseFor(line, true)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +153,8 @@ func (p *Program) hint(f *Refusal, list []*Release, words []string) string {
 		}
 	}
 	switch {
+	case f.Unknown && p.lacking[o.Name]:
+		return "cmd_args.build says that your build lacks it: remove it"
 	case f.Unknown && known && o.Removed() != "" && compare(o.Removed(), list[0].Version) <= 0:
 		if !list[len(list)-1].has(strings.Fields(o.Successor + " -")[0]) {
 			o.Successor = ""
@@ -147,11 +171,14 @@ func (p *Program) hint(f *Refusal, list []*Release, words []string) string {
 // Check says why the release's program would not start with a command line, as far as that
 // does not depend on the model and the GPUs, and what of it is probably not meant.
 func (r *Release) Check(args []string) (warnings []string, err error) {
-	parsed, err := r.Parse(args)
+	parsed, err := r.parseFor(args, true)
+	if e, ok := errors.AsType[*usageError](err); ok && e.unused {
+		return nil, fmt.Errorf("vLLM %s does not use all of it: %s", r.Version, e.text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("vLLM %s says: %w", r.Version, err)
 	}
-	if r.program != Serve {
+	if !r.program.model {
 		return nil, nil
 	}
 	if warnings, err = startable(parsed); err != nil {

@@ -132,6 +132,7 @@ func FuzzHelp(f *testing.F) {
 			require.True(t, strings.HasPrefix(o.Name, "--"), o.Name)
 			require.Len(t, o.Forms, 1)
 		}
-		r.Differences(list)
+		build := r.Build(list)
+		require.Len(t, reread(t, build), len(build))
 	})
 }

@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +13,16 @@ import (
 )
 
 // A usageError is what argparse prints before it exits with 2.
-type usageError struct{ prog, text string }
+type usageError struct {
+	prog, text string
+	member     memberError // of a JSON object, if it is about one
+	unused     bool        // vLLM takes it, and does nothing with it
+}
 
 func (e *usageError) Error() string { return e.prog + ": error: " + e.text }
 
 func refused(format string, args ...any) error {
-	return &usageError{"", fmt.Sprintf(format, args...)}
+	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
 // Parse refuses what the parser of the release's program refuses, in its words: unknown options
@@ -25,15 +30,18 @@ func refused(format string, args ...any) error {
 // the limits of an option are refused too, as vLLM does a little later. It returns the arguments
 // with the model first, every option by its full name, and --x=v for single values. What a JSON
 // object must hold is not looked at.
-func (r *Release) Parse(args []string) ([]string, error) {
-	list, err := r.parse(args)
+func (r *Release) Parse(args []string) ([]string, error) { return r.parseFor(args, false) }
+
+// parseFor also refuses, if late, what the server refuses or ignores behind its parser.
+func (r *Release) parseFor(args []string, late bool) ([]string, error) {
+	list, err := r.parse(args, late)
 	if e, ok := errors.AsType[*usageError](err); ok && e.prog == "" {
 		e.prog = r.program.Name
 	}
 	return list, err
 }
 
-func (r *Release) parse(args []string) ([]string, error) {
+func (r *Release) parse(args []string, late bool) ([]string, error) {
 	if r.program.model {
 		args = modelFirst(args)
 	}
@@ -69,7 +77,7 @@ func (r *Release) parse(args []string) ([]string, error) {
 				i++
 			}
 		}
-		if err := o.check(values, value != nil); err != nil {
+		if err := cmp.Or(o.check(values, value != nil), r.checkObject(o, name, values, late)); err != nil {
 			return nil, err
 		}
 		if len(values) == 1 {
@@ -79,7 +87,7 @@ func (r *Release) parse(args []string) ([]string, error) {
 		}
 	}
 	if left != nil {
-		return nil, &usageError{"vllm", "unrecognized arguments: " + strings.Join(left, " ")}
+		return nil, &usageError{prog: "vllm", text: "unrecognized arguments: " + strings.Join(left, " ")}
 	}
 	return append(model, options...), nil
 }
@@ -258,7 +266,7 @@ func (o *option) checkMember(name, value string) error {
 		object = fmt.Sprintf("{%q: %s}", key, object)
 	}
 	if o.Values == "0" {
-		return &usageError{"vllm", "unrecognized arguments: " + object}
+		return &usageError{prog: "vllm", text: "unrecognized arguments: " + object}
 	}
 	if strings.HasPrefix(o.Type, "json") {
 		return nil

@@ -115,6 +115,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"m --port 1", "--model", "--model=", "-O", "-O=", "-cc.", "--.", "--=", "-", "--", "m --x.y+ 1", "-n", "-n2", "--max 1", "--served-model-name",
 		"m -- --port", "--no-", "-O 3", "--model m --model n",
+		`m --kv-transfer-config {"kv_role":"x","a":{}}`, `m -cc.dynamic_shapes_config.evaluate_guards 7`, `m --speculative-config {"a-b":[]}`,
 	} {
 		f.Add(s)
 	}

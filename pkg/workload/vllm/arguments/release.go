@@ -34,7 +34,7 @@ func (r *Release) load() *Release {
 	r.names = map[string]int{}
 	for _, o := range r.program.Options() {
 		for _, f := range o.Forms {
-			if compare(f.Since, r.Version) > 0 || f.Until != "" && compare(f.Until, r.Version) <= 0 {
+			if r.program.lacking[o.Name] || compare(f.Since, r.Version) > 0 || f.Until != "" && compare(f.Until, r.Version) <= 0 {
 				continue
 			}
 			for _, name := range f.spellings(o.Name) {
