@@ -84,7 +84,7 @@ func checked(d *document.Check) summary.Block {
 		verdict := terminal.Cell{Text: "ok", Tone: terminal.Good}
 		if !c.Passed {
 			verdict = terminal.Cell{Text: "failed", Tone: terminal.Bad}
-			b.Lines = append(b.Lines, fmt.Sprintf("%s: asked %s; expected %s; got: %s", c.Name, c.Asked, c.Expected, c.Came))
+			b.Lines = append(b.Lines, c.Name+": "+c.Failure())
 		}
 		b.Table.Row(summary.Cells(c.Number, c.Name, verdict, c.Came)...)
 	}

@@ -215,6 +215,8 @@ func kind(e ast.Expr) string {
 			return "string"
 		case "Repeat":
 			return "integer or table"
+		case "APICheck":
+			return "boolean or list"
 		case "Export":
 			return "list of names, or \"ALL\""
 		case "Words":
@@ -298,6 +300,7 @@ A job ends with the exit code of its script. If that is 0, it ends with the judg
 | 1 | the script ended early: a role died before it was ready, or while it was needed and no other instance of it was left, the roles were not ready in time, or a hook before the test failed. Also if no result could be written |
 | 5 | the script reached its end, but a phase failed: the client, the evaluation or a hook after the test ended with another code than 0, or without the line that means success |
 | 6 | the script reached its end and every phase succeeded, but a result is invalid |
+| 9 | a check of the API before the first load failed (api_check), so nothing was measured |
 | 70, 71 | the job could not begin: the program does not run on its node, another job owns the run, or the nodes failed their checks |
 | 124 | the run reached its own time limit in an allocation that it shares with others |
 | 143 | the job was ended from outside, by Slurm or by a cancellation |
@@ -379,6 +382,9 @@ server's refusal of a request; it is a cause only for errors of a proxy or a cli
 	for _, check := range slices.Sorted(maps.Keys(preflight)) {
 		page += fmt.Sprintf("| %s | `%s` | %s |\n", check, preflight[check].ID, cell(preflight[check].Next))
 	}
+	page += "\n## Before the first load\n\nA check of the API ([api_check](../how-to/check-server.md#before-a-benchmark)) ended the job, and no log says why " +
+		"the server answers wrongly.\n\n| cause | what to do |\n|---|---|\n"
+	page += fmt.Sprintf("| `%s` | %s |\n", failure.APICheck.ID, cell(failure.APICheck.Next))
 	page += "\n## From the exit code alone\n\n| exit code | cause | what to do |\n|---|---|---|\n"
 	endings := failure.Endings()
 	for _, code := range slices.Sorted(maps.Keys(endings)) {

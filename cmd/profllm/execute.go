@@ -44,6 +44,7 @@ const (
 	exitInvalid     = 6
 	exitNoMatch     = 7   // a phase of a job ended with 0, but without the line that means success
 	exitNotOver     = 8   // runs are not over, so there is no verdict yet
+	exitAPI         = 9   // a check of the API before the first load of a job failed
 	exitInterrupted = 130 // interrupted by a signal
 )
 

@@ -7,12 +7,17 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/apicheck"
 	"github.com/profllm/profllm/pkg/collect/cache"
+	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim/knobs"
@@ -29,6 +34,7 @@ type jobCmd struct {
 	Exec    jobExecCmd    `cmd:"" help:"Run a command with secrets in its environment."`
 	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container and remove the container."`
 	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
+	API     jobAPICmd     `cmd:"" name:"api" help:"Check the API before the first load."`
 	Turn    jobTurnCmd    `cmd:"" help:"Exit with 0 if a run of a sequence may begin, with 5 if a run before it failed."`
 	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads and record its start."`
 	Enough  jobEnoughCmd  `cmd:"" help:"Exit with 0 if a load needs no further repeat."`
@@ -154,6 +160,63 @@ type jobLoadCmd struct {
 
 func (c jobLoadCmd) Run(ctx context.Context, a *app) error {
 	return jobError("load", c.job(a).BeginLoad(ctx, c.Name))
+}
+
+type jobAPICmd struct {
+	runFlag
+	URL     string        `name:"url" required:"" help:"Address that clients are given."`
+	Model   string        `help:"Model that clients ask for; default: the first that the server lists."`
+	Only    []string      `placeholder:"CHECK" help:"Only these checks, by number or name."`
+	Timeout time.Duration `default:"60s" help:"Time for one check."`
+}
+
+// Run makes the checks of `profllm check`, and records them.
+func (c jobAPICmd) Run(ctx context.Context, a *app) error {
+	checks, err := apicheck.Select(c.Only)
+	if err != nil {
+		return fail(exitUsage, jobError("api", err))
+	}
+	doc := document.NewCheck(c.URL, c.Model, nil)
+	server, err := apicheck.Open(ctx, apicheck.Options{Address: c.URL, Model: c.Model, APIKey: a.env("OPENAI_API_KEY"),
+		Timeout: c.Timeout}) // without a proxy: these are our own nodes
+	var results []job.APIResult
+	if err != nil { // no answer, or not this model
+		text, _, _ := strings.Cut(err.Error(), "\n") // without the hint
+		results = append(results, job.APIResult{Check: checks[0].Name, Text: text})
+	} else {
+		outcomes, err := server.Run(ctx, checks)
+		if err != nil {
+			return jobError("api", err)
+		}
+		doc = document.NewCheck(server.URL(), server.Model(), outcomes)
+	}
+	for _, o := range doc.Checks {
+		results = append(results, job.APIResult{Check: o.Name, Passed: o.Passed, Text: o.Failure()})
+	}
+	return c.record(ctx, a, doc, results)
+}
+
+// record keeps the answers, and fails if one is wrong.
+func (c jobAPICmd) record(ctx context.Context, a *app, doc *document.Check, results []job.APIResult) error {
+	failed, code, problems := 0, exitOK, []document.Problem{}
+	for _, r := range results {
+		if !r.Passed {
+			failed, code = failed+1, exitAPI
+			problems = append(problems, document.Problem{What: r.Check + ": " + r.Text})
+		}
+	}
+	doc.End(code, problems)
+	j := c.job(a)
+	err := errors.Join(run.WriteJSON(filepath.Join(c.Dir, run.RawDir, job.APIFile), doc), j.CheckedAPI(ctx, results))
+	if err != nil {
+		return jobError("api", err)
+	}
+	if failed > 0 {
+		return fail(exitAPI, fmt.Errorf("profllm job api: %d of %s failed", failed,
+			quantity.Count(max(len(results), 1), "check")))
+	}
+	a.logf("profllm job api: %s passed, model %s", quantity.Count(len(results), "check"), doc.Model)
+	return nil
 }
 
 type jobTurnCmd struct {
@@ -322,6 +385,8 @@ func behindDashes(words []string) []string {
 
 type jobProfileCmd struct {
 	Mark    string   `required:"" help:"Marker in the environment of the server's process."`
+	Dir     string   `name:"run" placeholder:"DIR" help:"Wait for the job to stop its profilers before ending the server."`
+	Ranks   []int    `placeholder:"RANK" help:"Profile only these tasks of the step; default: all."`
 	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, followed by the server's."`
 }
 
@@ -331,6 +396,10 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, errors.New("profllm job profile: no command"))
 	}
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
+	if server := j.Unprofiled(c.Ranks, c.Mark, command); server != nil {
+		return jobError("profile", become(server, a.environ))
+	}
+	j.Dir = c.Dir
 	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)
 	if err != nil {
 		return fail(code, jobError("profile", err))
@@ -357,11 +426,16 @@ func (c jobRankCmd) Run(a *app) error {
 	if err != nil {
 		return fail(exitUsage, jobError("rank", err))
 	}
+	return jobError("rank", become(argv, env))
+}
+
+// become replaces this process by a command.
+func become(argv, env []string) error {
 	program, err := exec.LookPath(argv[0])
 	if err != nil {
-		return fail(127, jobError("rank", err))
+		return fail(127, err)
 	}
-	return jobError("rank", syscall.Exec(program, argv, env))
+	return syscall.Exec(program, argv, env)
 }
 
 type jobExecCmd struct {

@@ -191,7 +191,7 @@ random_output_len = 20
 	require.True(t, r.Validity.Valid)
 	require.False(t, r.Validity.Baseline())
 	require.True(t, r.Profiling.Enabled)
-	require.Equal(t, "raw/nsys-prefill-0.nsys-rep", r.Profiling.TraceFilePath)
+	require.Regexp(t, `^raw/nsys-prefill-0-[^/]+\.nsys-rep$`, r.Profiling.TraceFilePath)
 	require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
 	for role, words := range map[string]string{"prefill": "", "decode_0": "", "decode_1": "", "proxy": "before proxy",
 		"bench": "before bench", "eval": ""} {
@@ -202,7 +202,7 @@ random_output_len = 20
 			continue
 		}
 		require.Contains(t, string(log), "before "+role+": its a \"server\" ")
-		data, err := os.ReadFile(filepath.Join(d, "raw", "nsys-"+role+"-0.nsys-rep"))
+		data, err := os.ReadFile(nsysReports(t, d, role, 0)[0])
 		require.NoError(t, err)
 		var report struct {
 			Simulated bool
@@ -246,7 +246,64 @@ func TestRehearseProfiledModes(t *testing.T) {
 		require.False(t, r.Validity.Baseline(), p.Test)
 		for _, role := range p.Roles {
 			if role.Engine {
-				require.FileExists(t, filepath.Join(d, "raw", "nsys-"+role.Name+"-0.nsys-rep"), p.Test)
+				require.Len(t, nsysReports(t, d, role.Name, 0), 1, p.Test)
+			}
+		}
+	}
+}
+
+// nsysReports are the reports of nsys around a rank of a server, on whatever host.
+func nsysReports(t *testing.T, dir, role string, rank int) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "raw", fmt.Sprintf("nsys-%s-%d-*.nsys-rep", role, rank)))
+	require.NoError(t, err)
+	return files
+}
+
+const capturedScenario = `name = "captured"
+[[Tests]]
+id = "loads"
+test_template_name = "vllm"
+bench_cmd_args = { num_prompts = 4, random_output_len = 4 }
+phases = [{ name = "a" }, { name = "b", cache = "keep" }]
+nsys = { preset = "loads" }
+[[Tests]]
+id = "some"
+test_template_name = "vllm"
+num_nodes = 2
+cmd_args = { decode = { tensor_parallel_size = 8, distributed_executor_backend = "mp" } }
+bench_cmd_args = { num_prompts = 4, random_output_len = 4 }
+nsys = { ranks = [1], efa_metrics = true }
+`
+
+// The job opens and closes the capture range around each load, so that nsys writes a report for
+// each; the stand-in writes none otherwise. Around a server over two nodes, only the selected rank
+// has nsys, and its report names the host.
+//
+// covers: PRF-4, PRF-5, PRF-10
+func TestRehearseCaptured(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(capturedScenario), 0o644))
+	o := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	for d, p := range runs(t, dir) {
+		if p.Test == "some" {
+			require.Empty(t, nsysReports(t, d, "serve", 0))
+			require.Len(t, nsysReports(t, d, "serve", 1), 1)
+			r := readResult(t, d)
+			require.Equal(t, 1, *r.Profiling.Traces[0].Rank)
+			require.Contains(t, r.Profiling.Traces[0].Path, r.Placement.Nodes[1])
+			require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
+			continue
+		}
+		require.Len(t, nsysReports(t, d, "serve", 0), 2)
+		for _, load := range []string{"a", "b"} {
+			r := readResult(t, filepath.Join(d, load))
+			require.Len(t, r.Profiling.Traces, 2)
+			require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
+			for _, w := range r.Warnings {
+				require.NotEqual(t, result.TraceFailed, w.Kind, w.Text)
 			}
 		}
 	}

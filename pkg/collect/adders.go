@@ -25,7 +25,7 @@ type adder func(*evidence, *draft)
 // judgement, is a new adder here.
 func (c *Collector) adders() []adder {
 	return []adder{
-		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addTimes, addSlurm,
+		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addAPICheck, addTimes, addSlurm,
 		addPlanned, addPhases, addServers, addCapacity, addJobEnd, addDeaths,
 		addNodes, addProvenance, addTraces,
 		addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,

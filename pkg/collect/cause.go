@@ -68,7 +68,7 @@ func causeOf(e *evidence, table *failure.Table) (*result.Failure, error) {
 	if known := causeOfState(e.state); known != nil && (f == nil || f.Cause == "unknown") {
 		f = known
 	}
-	return f, err
+	return ofAPICheck(e.events, f), err
 }
 
 // causeOfState is the cause of a run whose state alone says it, nil for others.
@@ -110,6 +110,11 @@ func redactRecord(e *evidence, r *result.Result) {
 	for _, env := range r.Provenance.Environment {
 		for k, v := range env.Vars {
 			env.Vars[k] = secrets.Text(v)
+		}
+	}
+	if r.APICheck != nil {
+		for i := range r.APICheck.Failed {
+			r.APICheck.Failed[i].Text = secrets.Text(r.APICheck.Failed[i].Text)
 		}
 	}
 	f := r.Failure

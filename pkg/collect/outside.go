@@ -24,7 +24,7 @@ func Outside(dir string, p *plan.Plan) (folders, files []string, err error) {
 	}
 	for _, role := range p.Roles {
 		if role.Report != "" && !filepath.IsLocal(role.Report) {
-			files = append(files, role.ReportFile(0))
+			files = append(files, outsideReport(dir, &role))
 		}
 	}
 	if hasSecrets(p) {
@@ -35,6 +35,23 @@ func Outside(dir string, p *plan.Plan) (folders, files []string, err error) {
 		files = append(files, secrets...)
 	}
 	return folders, files, nil
+}
+
+// outsideReport is the report of the first profiled rank of a role, by its name on the host that
+// the rank ran on.
+func outsideReport(dir string, role *plan.Role) string {
+	first := 0
+	if ranks := role.Profiled(); len(ranks) > 0 {
+		first = ranks[0]
+	}
+	name := role.ReportStem(first)
+	var place run.Placement
+	node := role.Nodes.Offset + first/max(role.Step.TasksPerNode, 1)
+	if run.ReadJSON(filepath.Join(dir, run.PlacementFile), &place) == nil && role.ReportKind == plan.NsysReport &&
+		node < len(place.Nodes) {
+		name += "-" + place.Nodes[node].Host
+	}
+	return name + role.ReportSuffix()
 }
 
 // hasSecrets reports whether a run may have been given secrets: those of hooks are in

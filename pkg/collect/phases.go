@@ -94,6 +94,9 @@ func addPhases(e *evidence, d *draft) {
 	if len(e.plan.Roles) > 0 {
 		names = append(names, "ready")
 	}
+	if e.plan.APICheck != nil {
+		names = append(names, e.plan.APICheck.Name)
+	}
 	ended := map[string]int{}
 	if e.sentinel != nil {
 		for _, ph := range e.sentinel.Phases {

@@ -118,9 +118,35 @@ func TestProfilerReports(t *testing.T) {
 	require.True(t, r.Profiling.Enabled)
 	require.Equal(t, "raw/nsys-decode_0-0.nsys-rep", r.Profiling.TraceFilePath)
 	require.InDelta(t, 2, *r.Profiling.TraceFileSizeMB, 1e-9)
-	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/nsys-prefill-0.nsys-rep")
+	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/nsys-prefill-0*.nsys-rep")
 	require.Equal(t, "fail", outcome(t, r, "files-missing"))
 	require.False(t, r.Validity.Baseline())
+}
+
+// A report has its host in its name, and a number if there is one for each capture range. Of a
+// server, the first rank that was selected must have one.
+//
+// covers: PRF-5, PRF-10
+func TestReportsOfHosts(t *testing.T) {
+	dir := replicated(t, func(p *plan.Plan) {
+		p.Roles[0].Report, p.Roles[1].Report = "raw/nsys-prefill-0", "raw/nsys-decode_0-0"
+		p.Roles[1].ReportRanks = []int{1}
+	})
+	for _, name := range []string{"raw/nsys-prefill-0-n1.1.nsys-rep", "raw/nsys-prefill-0-n1.2.nsys-rep",
+		"raw/nsys-decode_0-1-n3.nsys-rep", "raw/nsys-decode_0-0-n2.nsys-rep"} {
+		write(t, dir, name, "report")
+	}
+	r := only(t, collector(t), dir, completed())
+	var paths []string
+	for _, trace := range r.Profiling.Traces {
+		paths = append(paths, fmt.Sprint(trace.Path, " ", trace.Role, " ", *trace.Rank))
+	}
+	require.Equal(t, []string{"raw/nsys-prefill-0-n1.1.nsys-rep prefill 0", "raw/nsys-prefill-0-n1.2.nsys-rep prefill 0",
+		"raw/nsys-decode_0-1-n3.nsys-rep decode_0 1"}, paths)
+	require.Equal(t, "pass", outcome(t, r, "files-missing"))
+	require.NoError(t, os.Remove(filepath.Join(dir, "raw/nsys-decode_0-1-n3.nsys-rep")))
+	r = only(t, collector(t), dir, completed())
+	require.Contains(t, r.Validity.Check("files-missing").Detail, "raw/nsys-decode_0-1*.nsys-rep")
 }
 
 // Each record has the traces of its own load, and says of a server that it left none.

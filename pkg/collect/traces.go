@@ -22,7 +22,7 @@ func addTraces(e *evidence, d *draft) {
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
 		if role.Report != "" {
-			d.traced(e, role.ReportFile(0), reports(e, role))
+			d.traced(e, role.ReportPattern(), reports(e, role))
 		}
 		if role.TraceDir != "" && e.load != nil && len(e.load.Clients) > 0 {
 			d.traced(e, role.TraceDir+"/"+plan.TraceFiles, torchTraces(e, role))
@@ -56,22 +56,40 @@ func (d *draft) traced(e *evidence, planned string, found []result.Trace) {
 }
 
 // reports are those of a profiler around each rank of a server. Without that of the first
-// rank, the server has none.
+// profiled rank, the server has none.
 func reports(e *evidence, role *plan.Role) (found []result.Trace) {
 	kind := result.NsysTrace
 	if role.ReportKind == plan.VizReport {
 		kind = result.VizTrace
 	}
-	for rank := range role.Step.Tasks() {
-		name := role.ReportFile(rank)
-		size := sizeOf(e, name)
-		if size == nil {
-			if rank == 0 {
-				return nil
-			}
-			continue
+	for i, rank := range role.Profiled() {
+		of := reportsOf(e, role, rank)
+		if i == 0 && len(of) == 0 {
+			return nil
 		}
-		found = append(found, result.Trace{Kind: kind, Path: name, SizeMB: size, Role: role.Name, Rank: &rank})
+		for _, t := range of {
+			t.Kind, t.Role, t.Rank = kind, role.Name, &rank
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// reportsOf are the files that a profiler around one rank left, by name and size: one for each
+// capture range, or one.
+func reportsOf(e *evidence, role *plan.Role, rank int) (found []result.Trace) {
+	folder := filepath.Dir(role.ReportStem(rank))
+	at := folder
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(e.dir, at)
+	}
+	files, _ := os.ReadDir(at) // what cannot be read is missing
+	for _, f := range files {
+		if name := filepath.Join(folder, f.Name()); role.IsReport(f.Name(), rank) {
+			if size := sizeOf(e, name); size != nil {
+				found = append(found, result.Trace{Path: name, SizeMB: size})
+			}
+		}
 	}
 	return found
 }

@@ -1,6 +1,10 @@
 package document
 
-import "github.com/profllm/profllm/pkg/apicheck"
+import (
+	"fmt"
+
+	"github.com/profllm/profllm/pkg/apicheck"
+)
 
 // Check is the answer of check.
 type Check struct {
@@ -21,6 +25,11 @@ type CheckEntry struct {
 	Expected string  `json:"expected"` // what a passing answer has
 	Came     string  `json:"came"`     // the answer, or what is wrong with it, shortened to one line
 	Seconds  float64 `json:"seconds"`  // until the answer was read
+}
+
+// Failure says what a check that failed asked, what it expected, and what came.
+func (c *CheckEntry) Failure() string {
+	return fmt.Sprintf("asked %s; expected %s; got: %s", c.Asked, c.Expected, c.Came)
 }
 
 // NewCheck is the document of a server that answers.

@@ -132,6 +132,8 @@ func inner(path string) *schema {
 		return list(closed("scenario.Phase"))
 	case "scenario.entry/repeat":
 		return anyOf(integer(), closed("scenario.Until"))
+	case "scenario.entry/api_check":
+		return anyOf(boolean(), list(anyOf(&schema{Type: "integer"}, &schema{Type: "string"})))
 	case "scenario.entry/telemetry":
 		return closed("scenario.Telemetry")
 	case "scenario.entry/sweep":

@@ -6,6 +6,11 @@ import "maps"
 // check that ended it: what a node looked like, not what a log says.
 func Preflight() map[string]Ending { return maps.Clone(preflight) }
 
+// APICheck is the cause of a job that a check of the API ended, if no log says why the server
+// answers wrongly.
+var APICheck = Ending{"api-check", "read raw/api-check.json and the server's log; profllm check asks a server that is up; " +
+	"api_check selects the checks that a test needs"}
+
 // OfPreflight is the cause that a failed check stands for.
 func OfPreflight(check string) Ending {
 	if e, ok := preflight[check]; ok {

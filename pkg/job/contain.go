@@ -193,6 +193,9 @@ func (b *box) process(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 func (b *box) run(ctx context.Context, args []string) (int, error) {
+	if b.restarted() {
+		b.remove() // a node that failed may have kept the container of the attempt before
+	}
 	cmd := b.process(ctx, args...)
 	if err := cmd.Start(); err != nil {
 		return 126, err
@@ -206,7 +209,7 @@ func (b *box) run(ctx context.Context, args []string) (int, error) {
 		}
 		select {
 		case <-done:
-		case <-time.After(cmp.Or(b.Grace, termWait-2*time.Second)):
+		case <-time.After(cmp.Or(b.Grace, b.patience())):
 			b.logf("container %s outlived TERM; killing it", b.name)
 			b.remove()
 			cmd.Process.Kill()

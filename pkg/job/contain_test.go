@@ -28,6 +28,10 @@ func standIn(t *testing.T, name, body string) (calls string, contain func(ctx co
 	return calls, func(ctx context.Context, c job.Contain, environ ...string) (int, string, error) {
 		env := map[string]string{"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "3", "SLURM_PROCID": "1", "HOME": "/home/u",
 			"TMPDIR": tmp}
+		for _, kv := range environ {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
 		out, err := os.CreateTemp(dir, "out-") // a file, as in a job: a pipe would be waited for
 		require.NoError(t, err)
 		defer out.Close()
@@ -55,7 +59,7 @@ func lines(t *testing.T, file string) []string {
 	return list
 }
 
-// covers: PL-G14, CTR-10
+// covers: PL-G14, CTR-10, SIG-3
 func TestContainDocker(t *testing.T) {
 	calls, contain := standIn(t, "docker", `case $1 in run) exit 7;; esac`)
 	code, _, err := contain(t.Context(),
@@ -66,6 +70,23 @@ func TestContainDocker(t *testing.T) {
 		`run --name=profllm-4711-3-serve-1 --label=profllm.job=4711 --label=profllm.run=see_1a2b --volume=/home/u:/home/u --env=HOME --rm host/x:1 vllm a\ b`,
 		"kill profllm-4711-3-serve-1", "rm --force --volumes profllm-4711-3-serve-1",
 	}, lines(t, calls))
+}
+
+// A job that is queued again has the same step numbers: a container that an attempt before left on
+// the node is removed first, by its name.
+//
+// covers: SIG-6
+func TestContainOfARestart(t *testing.T) {
+	for restarts, want := range map[string]int{"0": 0, "1": 2} {
+		calls, contain := standIn(t, "docker", "")
+		_, _, err := contain(t.Context(), job.Contain{Args: []string{"image"}}, "SLURM_RESTART_COUNT="+restarts)
+		require.NoError(t, err)
+		list := lines(t, calls)
+		require.True(t, strings.HasPrefix(list[want], "run --name=profllm-4711-3-serve-1 "), list)
+		if want > 0 {
+			require.Equal(t, []string{"kill profllm-4711-3-serve-1", "rm --force --volumes profllm-4711-3-serve-1"}, list[:want])
+		}
+	}
 }
 
 // interrupted ends once a stand-in has made the file $RUNS.
@@ -88,7 +109,7 @@ func interrupted(t *testing.T) context.Context {
 // A container of a daemon does not end with its client: it is killed by its name,
 // and only by that.
 //
-// covers: IMG-8
+// covers: IMG-8, SIG-3, SIG-4
 func TestContainStubborn(t *testing.T) {
 	calls, contain := standIn(t, "podman", `[[ $1 == run ]] || exit 0
 trap '' TERM

@@ -61,6 +61,9 @@ const (
 	TraceFailed   = "trace-failed"   // an engine did not start or stop its profiler; Text says why
 	SecretMasked  = "secret-masked"  // a process had written a secret to File; it is overwritten
 
+	APIPassed = "api-check-passed" // Check is a check of the API before the first load
+	APIFailed = "api-check-failed" // Text is the request, the expected answer, and what came
+
 	Looked          = "preflight"        // every node was looked at; Text is the verdict
 	PreflightFailed = "preflight-failed" // a check ends the job before servers start
 	PreflightWarned = "preflight-warned"

@@ -49,7 +49,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Held: j.Env(run.HeldVar), Host: host, Self: os.Getpid(), Grace: strayGrace,
 		Limit: j.termWait() + killWait + strayGrace + time.Second,
 		Tasks: tasksEnd(j.termWait(), hook), Steps: hook || j.Env(run.HeldVar) != "",
-		Patient: slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }),
+		Patient: p.Profiles(),
 	}
 	before := node.NewSnapshot(shm, proc)
 	if err := j.Node(ctx); err != nil {

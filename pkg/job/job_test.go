@@ -96,7 +96,7 @@ func startProcess(t *testing.T, name string, argv ...string) (Process, *exec.Cmd
 	return Process{name, cmd.Process.Pid}, cmd
 }
 
-// covers: PL-S12
+// covers: PL-S12, SIG-6
 func TestStart(t *testing.T) {
 	t.Run("one job per run", func(t *testing.T) {
 		j := newJob(t)

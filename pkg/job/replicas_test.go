@@ -8,11 +8,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // replicated makes two instances of the serving role, with counters.
@@ -110,6 +112,9 @@ func TestRunProfiled(t *testing.T) {
 	code, err = j.RunProfiled(t.Context(), "R/x", []string{"sh", "-c", "exit 5"}, os.Environ())
 	require.NoError(t, err)
 	require.Equal(t, 5, code)
+	code, err = j.RunProfiled(t.Context(), "R/x", []string{"sh", "-c", "kill -SEGV $$"}, os.Environ())
+	require.NoError(t, err)
+	require.Equal(t, 128+int(syscall.SIGSEGV), code)
 
 	ended, stop := context.WithCancel(t.Context())
 	stop()
@@ -118,6 +123,57 @@ func TestRunProfiled(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGTERM), code, "without a server the profiler itself is ended")
 	require.Contains(t, readFile(t, log.Name()), "sent TERM to 1 processes")
 	require.Contains(t, readFile(t, log.Name()), "sent TERM to 0 processes")
+}
+
+// A server that does not end costs no report: the profiler is told to end the recording by INT.
+// A profiler that does not end either is killed.
+//
+// covers: SIG-5
+func TestRunProfiledHung(t *testing.T) {
+	j := newJob(t)
+	j.grace = 300 * time.Millisecond
+	const server = `env ` + plan.ProfiledVar + `=R/serve sh -c 'trap "" TERM; echo up >"$0.up"; exec sleep 7200' "$0" & `
+	for name, c := range map[string]struct {
+		profiler string
+		written  bool
+	}{
+		"INT":  {`trap 'echo whole >"$0"; kill -KILL $!; exit 3' INT; ` + server + `wait; wait`, true},
+		"KILL": {`trap 'kill -KILL $!' EXIT; trap "" INT; ` + server + `wait; wait`, false},
+	} {
+		report := j.path(name)
+		log, err := os.Create(report + ".log")
+		require.NoError(t, err)
+		defer log.Close()
+		j.Stdout, j.Stderr = log, log
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan int, 1)
+		go func() {
+			code, err := j.RunProfiled(ctx, "R/serve", []string{"bash", "-c", c.profiler, report}, os.Environ())
+			require.NoError(t, err)
+			done <- code
+		}()
+		await.File(t, report+".up")
+		cancel()
+		code := <-done
+		_, err = os.Stat(report)
+		require.Equal(t, c.written, err == nil, name)
+		require.Equal(t, map[bool]int{true: 3, false: run.Terminated}[c.written], code)
+		for _, pid := range profiled("R/serve") {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+	}
+}
+
+// A task that is not among the profiled ranks becomes the server itself.
+//
+// covers: PRF-10
+func TestUnprofiled(t *testing.T) {
+	j := newJob(t)
+	command := []string{"nsys", "profile", "-o", "x", "env", plan.ProfiledVar + "=R/serve", "vllm", "serve"}
+	j.env["SLURM_PROCID"] = "1"
+	require.Equal(t, []string{"vllm", "serve"}, j.Unprofiled([]int{0, 2}, "R/serve", command))
+	require.Nil(t, j.Unprofiled([]int{1}, "R/serve", command))
+	require.Nil(t, j.Unprofiled(nil, "R/serve", command), "all are profiled")
 }
 
 func TestTermWait(t *testing.T) {

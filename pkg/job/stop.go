@@ -25,7 +25,8 @@ const (
 
 // Stop ends every step of this job, by step id: first with TERM, so that engines can
 // flush, then with KILL. If the local srun were killed instead, the tasks would get KILL
-// at once. Before that, Stop reads the engines' counters.
+// at once. Before that, Stop stops profilers inside of engines that still run, and reads the
+// engines' counters.
 func (j *Job) Stop(ctx context.Context, procs []Process) {
 	if err := j.owns(); err != nil {
 		j.logf("%v", err)
@@ -37,6 +38,7 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 		running = running || alive(p.PID)
 	}
 	if running {
+		j.endTraces(ctx)
 		scrape, cancel := context.WithTimeout(ctx, scrapeLimit)
 		j.scrapeLast(scrape, After, func(role string) bool { return !ended(procs, role) })
 		cancel()
@@ -64,7 +66,7 @@ func (j *Job) Stop(ctx context.Context, procs []Process) {
 // meanwhile.
 func (j *Job) termWait() time.Duration {
 	p, err := run.ReadPlan(j.Dir)
-	if err == nil && slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Report != "" }) {
+	if err == nil && p.Profiles() {
 		return plan.ReportWait
 	}
 	return termWait

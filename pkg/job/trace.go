@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 const (
@@ -50,7 +51,10 @@ func (w *watch) stopTraces(ctx context.Context, client string) error {
 		if len(l.Clients) == 0 || l.Phase(l.Clients[0].Name) != client {
 			continue
 		}
-		if err := w.job.stopTraces(ctx, w.plan, l.Name); err != nil {
+		if load, at := w.job.tracing(); load != l.Name || at != TraceStarted {
+			continue // the job ends, and Stop has stopped them
+		}
+		if err := w.job.stopTraces(ctx, w.plan, l.Name, time.Duration(w.plan.Tracing.Limit)); err != nil {
 			return err
 		}
 		for _, proc := range w.procs {
@@ -62,9 +66,53 @@ func (w *watch) stopTraces(ctx context.Context, client string) error {
 	return nil
 }
 
-// stopTraces stops every profiler and waits for the traces. An event names each trace that
-// the load has left.
-func (j *Job) stopTraces(ctx context.Context, p *plan.Plan, load string) error {
+// tracing is the load whose profilers were started last, and the last event about them: one of
+// TraceStarted, TraceStopping and TraceStopped, or "".
+func (j *Job) tracing() (load, event string) {
+	events, err := ReadEvents(j.Dir)
+	if err != nil {
+		j.logf("%v", err)
+	}
+	return lastTracing(events)
+}
+
+func lastTracing(events []Event) (load, event string) {
+	for i := len(events) - 1; i >= 0; i-- {
+		switch e := events[i]; e.Event {
+		case TraceStarted, TraceStopping, TraceStopped:
+			return e.Load, e.Event
+		}
+	}
+	return "", ""
+}
+
+// endTraces stops the profilers of a load that the end of the job interrupts, so that the servers
+// write what they have before they are stopped: a server that is stopped first leaves no trace.
+// If they are already being stopped, it waits for that.
+func (j *Job) endTraces(ctx context.Context) {
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil || p.Tracing == nil {
+		return
+	}
+	limit := min(time.Duration(p.Tracing.Limit), plan.ReportWait)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	load, at := j.tracing()
+	switch at {
+	case TraceStarted:
+		if err := j.stopTraces(ctx, p, load, limit); err != nil {
+			j.logf("%v", err)
+		}
+	case TraceStopping:
+		for at == TraceStopping && sleep(ctx, poll) {
+			_, at = j.tracing()
+		}
+	}
+}
+
+// stopTraces stops every profiler and waits up to limit for the traces. An event names each trace
+// that the load has left.
+func (j *Job) stopTraces(ctx context.Context, p *plan.Plan, load string, limit time.Duration) error {
 	known, err := j.tracesOnRecord()
 	if err == nil {
 		err = j.event(Event{Event: TraceStopping, Load: load})
@@ -72,12 +120,12 @@ func (j *Job) stopTraces(ctx context.Context, p *plan.Plan, load string) error {
 	if err != nil {
 		return err
 	}
-	limit, began := time.Duration(p.Tracing.Limit), time.Now()
+	began := time.Now()
 	j.logf("the profilers stop; the servers have %s to write their traces", limit)
 	stopped := j.eachEngine(ctx, p, load, p.Tracing.Stop, limit)
 	var roles []*plan.Role
 	for i := range p.Roles {
-		if r := &p.Roles[i]; stopped[r.Name] {
+		if r := &p.Roles[i]; stopped[r.Name] && r.TraceDir != "" {
 			roles = append(roles, r)
 		}
 	}
@@ -108,7 +156,7 @@ func (j *Job) eachEngine(ctx context.Context, p *plan.Plan, load, path string, l
 	done := map[string]bool{}
 	for i := range p.Roles {
 		r := &p.Roles[i]
-		if r.TraceDir == "" {
+		if !p.Traces(r) {
 			continue
 		}
 		asked.Go(func() {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -75,6 +77,60 @@ func TestTraces(t *testing.T) {
 		"2 a raw/torch/a/rank0.2.pt.trace.json.gz", "2 b raw/torch/b/rank0.2.pt.trace.json.gz"}, written)
 	require.Equal(t, []string{"1 trace-failed none", "1 trace-started ", "1 trace-stopping ", "1 trace-failed none",
 		"1 trace-stopped "}, others[:5])
+}
+
+// A job that ends during a load has the profilers write their traces before any server is told to
+// end, and once only: the client that ends with the job does not stop them again. A stop that has
+// begun is waited for.
+//
+// covers: SIG-5
+func TestStopDuringTraces(t *testing.T) {
+	slurm := slurmtest.New(t)
+	slurm.Use(t, os.Environ())
+	j := tracedJob(t)
+	j.grace = time.Hour
+	require.NoError(t, j.startTraces(t.Context(), j.plan, "1"))
+	var procs []Process
+	for i, name := range []string{"a", "b"} {
+		procs = append(procs, engine(t, name, j.path("terms"), true))
+		slurm.PutStep(slurmtest.Step{ID: fmt.Sprintf("60.%d", i), Name: name, PID: procs[i].PID})
+	}
+	j.Stop(t.Context(), procs)
+	w := watch{job: j.Job, plan: j.plan, lost: map[string]bool{}}
+	require.NoError(t, w.stopTraces(t.Context(), "1/bench"))
+	require.Equal(t, []string{"trace-failed none", "trace-started", "trace-stopping", "trace-failed none",
+		"trace-written a", "trace-written b", "trace-stopped", "stopping"}, j.events(t))
+	require.Len(t, slurm.Calls("scancel"), 1)
+
+	require.NoError(t, j.event(Event{Event: TraceStarted, Load: "2"}))
+	require.NoError(t, j.event(Event{Event: TraceStopping, Load: "2"}))
+	ended := make(chan struct{})
+	go func() { j.endTraces(t.Context()); close(ended) }()
+	require.NoError(t, j.event(Event{Event: TraceStopped, Load: "2"}))
+	<-ended
+	require.Len(t, j.events(t), 11, "nothing was stopped again")
+}
+
+// A server that is told to end while its profiler runs waits until the job has stopped the
+// profiler, and no longer than its limit.
+//
+// covers: SIG-5
+func TestServerAwaitsTraceEnd(t *testing.T) {
+	j := newJob(t)
+	j.awaitTraceEnd(time.Hour) // no profiler was started
+	require.NoError(t, j.event(Event{Event: TraceStarted}))
+	j.awaitTraceEnd(10 * time.Millisecond)
+	for _, last := range []string{TraceStopped, Stopping} {
+		require.NoError(t, j.event(Event{Event: TraceStarted}))
+		waited := make(chan bool, 1)
+		go func() {
+			j.awaitTraceEnd(time.Hour)
+			_, at := j.tracing()
+			waited <- at == TraceStopped || last == Stopping
+		}()
+		require.NoError(t, j.event(Event{Event: last}))
+		require.True(t, <-waited, last)
+	}
 }
 
 // A load without a profiler asks nobody.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (j *Job) Wait(ctx context.Context, procs []Process) error {
 			return err
 		}
 		waiting[role.Name] = target{url, p.ReadyLimit(role)}
-		go probe(probing, role.Name, url, answered)
+		go probe(probing, role.Name, url, cmp.Or(time.Duration(role.Poll), poll), answered)
 	}
 	roles, lastSay := len(waiting), start
 	tick := time.NewTicker(poll)
@@ -109,9 +110,9 @@ type target struct {
 
 // probe asks until a role answers. Each has its own, since a server that accepts
 // and then says nothing must not hide the end of another.
-func probe(ctx context.Context, role, url string, answered chan<- string) {
+func probe(ctx context.Context, role, url string, every time.Duration, answered chan<- string) {
 	for get(ctx, client(5*time.Second), url, io.Discard) != nil {
-		if !sleep(ctx, poll) {
+		if !sleep(ctx, every) {
 			return
 		}
 	}

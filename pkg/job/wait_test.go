@@ -73,6 +73,25 @@ func TestWaitReady(t *testing.T) {
 	require.NoFileExists(t, j.path("raw", MetricsFile("proxy", "before")), "no engine")
 }
 
+// A role is asked no more often than its test says, and for no longer than that.
+//
+// covers: HLT-2
+func TestWaitPolls(t *testing.T) {
+	j := newJob(t)
+	j.plan.Roles = j.plan.Roles[:1]
+	j.plan.Roles[0].Timeout, j.plan.Roles[0].Poll = plan.Seconds(3*poll), plan.Seconds(time.Hour)
+	j.save(t)
+	var asked atomic.Int32
+	j.serve(t, map[string]http.HandlerFunc{"serve": func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "loading", http.StatusServiceUnavailable)
+	}})
+	serve, _ := startProcess(t, "serve", "sleep", "7200")
+	require.ErrorContains(t, j.Wait(t.Context(), []Process{serve}), "serve did not answer")
+	require.LessOrEqual(t, asked.Load(), int32(1))
+	require.Equal(t, []string{"not-ready serve"}, j.events(t))
+}
+
 // A dead role is seen although another one's server accepts and says nothing.
 //
 // covers: PL-D8, PL-D26
@@ -185,7 +204,7 @@ func engine(t *testing.T, name, file string, ends bool) Process {
 // Steps are ended by their ids, all in one call, with TERM; what is not the
 // script's own is left alone.
 //
-// covers: PL-S34, PL-D9, PL-G14, CD-36
+// covers: PL-S34, PL-D9, PL-G14, CD-36, SIG-2
 func TestStop(t *testing.T) {
 	slurm := slurmtest.New(t)
 	slurm.Use(t, os.Environ())
@@ -224,7 +243,7 @@ func TestStop(t *testing.T) {
 	require.Equal(t, []string{"stopping", "stopping"}, j.events(t), "a second time does no harm")
 }
 
-// covers: PL-S34
+// covers: PL-S34, SIG-4
 func TestStopStubborn(t *testing.T) {
 	t.Run("outlives TERM", func(t *testing.T) {
 		slurm := slurmtest.New(t)

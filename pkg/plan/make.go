@@ -112,6 +112,9 @@ type Torch struct {
 	// Configure returns what makes an engine write traces into a folder: options of its command
 	// and its environment. config has the user's settings; limit is how long an engine may write.
 	Configure func(config *source.Table, dir string, limit time.Duration) ([]Word, []Var, error)
+	// Range returns what makes the same POSTs open and close a capture range of CUDA's profiler,
+	// for nsys; nil: the engines have no such thing. limit is how long an engine may take to answer.
+	Range func(limit time.Duration) ([]Word, []Var, error)
 }
 
 // Target is what a client measures.
@@ -159,6 +162,7 @@ type Input struct {
 	Staged       Staged // replaces the workload's image, if it has a path
 	Workload     Workload
 	Loads        []LoadInput // one or more
+	APICheck     []string    // names of the checks of the API before the first load
 	PreTest      []Hook
 	PostTest     []Hook
 	After        []After
@@ -242,8 +246,9 @@ func Make(in Input) (*Plan, error) {
 	}
 	c.Add(sentAgain(in, service))
 	c.Add(p.resets(in, service))
+	c.Add(p.checkAPI(in, service))
 	c.Add(p.trace(in, service))
-	c.Add(p.profile(in))
+	c.Add(p.profile(in, service))
 	c.Add(p.customBash(in.Test.CustomBash))
 	c.Add(p.give(secrets))
 	p.noteSecretsInCommands(in.Test.Pos)
@@ -273,10 +278,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		step.Ends = true
 		l.Clients = append(l.Clients, step)
 	}
-	host := Word{Addr(service.EndpointRole)}
-	if service.ClientHost != "" {
-		host = Text(service.ClientHost)
-	}
+	host := service.host()
 	for _, client := range in.Clients {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,

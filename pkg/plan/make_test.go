@@ -278,6 +278,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// covers: SIG-2
 func TestGrace(t *testing.T) {
 	for limit, want := range map[string]time.Duration{"": 0, "1m": 0, "599s": 0, "10m": 90 * time.Second,
 		"2d": 90 * time.Second} {

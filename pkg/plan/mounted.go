@@ -44,7 +44,7 @@ func (p *Plan) reportMounted(in Input, r *Role) error {
 	}
 	dir := path.Dir(r.Report)
 	return source.Errorf(pos, "output: %s writes %s in its container, where %s is not mounted at its own path: "+
-		"the file would be lost", r.Name, r.ReportFile(0), dir).
+		"the file would be lost", r.Name, r.ReportPattern(), dir).
 		Hintf("add %q to extra_container_mounts, or write a name without a folder: then the file lies in the run directory",
 			dir+":"+dir)
 }

@@ -70,6 +70,7 @@ type Plan struct {
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
 	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
+	APICheck  *Step    `json:"api_check,omitempty"`  // gates the loads once every role is ready; nil: nothing does
 	Config    Config   `json:"config"`               // of the service
 	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
@@ -343,10 +344,11 @@ type Role struct {
 	DP      int      `json:"dp,omitempty"`
 	EP      int      `json:"ep,omitempty"` // GPUs over which whole experts are spread; the engine computes it
 	Health  Endpoint `json:"health"`
-	Timeout Seconds  `json:"timeout_s"`       // for becoming ready
-	Engine  bool     `json:"engine"`          // an inference engine with /metrics, not a proxy
-	Proxy   bool     `json:"proxy,omitempty"` // profllm's own proxy, whose /metrics count what failed
-	Ray     bool     `json:"ray,omitempty"`   // Ray runs on its nodes
+	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
+	Poll    Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
+	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
+	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
+	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	// the instances of its kind are ranks of one group: none serves on without the others
 	Group bool `json:"group,omitempty"`
 	// how its processes reach each other over its nodes, and why: "ray, because …"; "" for one alone
@@ -355,6 +357,8 @@ type Role struct {
 	// none
 	Report     string `json:"report,omitempty"`
 	ReportKind string `json:"report_kind,omitempty"` // VizReport, or "" for that of nsys
+	// ranks that the profiler is around, in order; nil: all
+	ReportRanks []int `json:"report_ranks,omitempty"`
 	// folder of the traces that the engine's own profiler writes, below the run directory; ""
 	// for none
 	TraceDir string `json:"trace_dir,omitempty"`

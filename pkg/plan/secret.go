@@ -149,6 +149,9 @@ func (p *Plan) give(secrets []asked) error {
 			}
 		}
 	}
+	if first := p.firstClient(); p.APICheck != nil && first != nil {
+		p.APICheck.Secrets = slices.Clone(first.Secrets) // among them the key of the API
+	}
 	return c.Err()
 }
 

@@ -77,11 +77,20 @@ func (p *Plan) trace(in Input, service Service) error {
 		}
 		r.Step.Argv, r.Step.Env = append(r.Step.Argv, argv...), append(r.Step.Env, p.unset(in, env)...)
 	}
-	p.Tracing = &Tracing{Start: service.Torch.Start, Stop: service.Torch.Stop, Limit: Seconds(limit)}
+	p.traced(service, limit)
 	p.Notes = append(p.Notes, table.Pos.String()+
 		": the torch profiler runs in the servers, so the results cannot be a baseline")
 	p.noteManyPrompts(table.Pos)
 	return nil
+}
+
+// traced has the job start and stop the profilers. At the end of a job, they have ReportWait
+// before the servers are told to end.
+func (p *Plan) traced(service Service, limit time.Duration) {
+	p.Tracing = &Tracing{Start: service.Torch.Start, Stop: service.Torch.Stop, Limit: Seconds(limit)}
+	if p.Job.Grace > 0 {
+		p.Job.Grace += Seconds(min(limit, ReportWait))
+	}
 }
 
 // traceable refuses what keeps the profiler from working.
@@ -101,13 +110,9 @@ func (p *Plan) traceable(in Input, service Service) error {
 				Hintf("write its keys in [torch_profiler], or remove torch_profiler")
 		}
 	}
-	for _, l := range p.Loads {
-		for _, c := range l.Clients {
-			if hasOption(c.Argv, "--profile") {
-				return source.Errorf(pos, "the client has profile = true, but torch_profiler has the job start the profiler").
-					Hintf("remove profile")
-			}
-		}
+	if p.clientProfiles() {
+		return source.Errorf(pos, "the client has profile = true, but torch_profiler has the job start the profiler").
+			Hintf("remove profile")
 	}
 	return nil
 }

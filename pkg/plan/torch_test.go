@@ -42,7 +42,8 @@ func TestTorchProfiler(t *testing.T) {
 	for _, name := range []string{"prefill", "decode"} {
 		r := p.Role(name)
 		require.Equal(t, "raw/torch/"+name, r.TraceDir)
-		require.Equal(t, "serve --into /out/s/a/0/raw/torch/"+name+" --limit 1m30s record_shapes", joined(r.Step.Argv))
+		require.Equal(t, "profllm job profile --mark exp_1/"+name+" --run /out/s/a/0 -- env PROFLLM_PROFILED=exp_1/"+name+
+			" serve --into /out/s/a/0/raw/torch/"+name+" --limit 1m30s record_shapes", joined(r.Step.Argv))
 		require.Equal(t, []plan.Var{{Name: "A", Value: plan.Text("1")}}, r.Step.Env)
 	}
 	require.Empty(t, p.Role("proxy").TraceDir)

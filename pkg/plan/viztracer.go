@@ -35,7 +35,7 @@ func (p *Plan) viztracer(in Input) error {
 	if v.Output == "" {
 		v.Output = "viztracer"
 	}
-	return p.wrapEngines(in.Test.Viz.Pos, wrapper{name: "viztracer", kind: VizReport, output: v.Output,
+	return p.wrapEngines(in.Test.Viz.Pos, wrapper{name: "viztracer", kind: VizReport, output: v.Output, traced: p.Tracing != nil,
 		suffix: reportSuffixes[VizReport], lead: func(file, mark string) []string {
 			return slices.Concat([]string{"env", mark, v.Binary, "-o", file}, v.ExtraArgs, []string{"--"})
 		}})

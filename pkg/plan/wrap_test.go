@@ -35,7 +35,7 @@ func wrapped(t *testing.T, more string, simulated bool) (*plan.Plan, error) {
 // elsewhere mounts a folder outside of the run directory at its own path.
 const elsewhere = "extra_container_mounts = [\"/elsewhere:/elsewhere\"]\n"
 
-// covers: PL-V29
+// covers: PL-V29, PRF-5
 func TestNsys(t *testing.T) {
 	all := `[Tests.nsys]
 nsys_binary = "/opt/nsys"
@@ -52,7 +52,7 @@ extra_args = ["--x", "y z"]
 `
 	p, err := wrapped(t, all, false)
 	require.NoError(t, err)
-	require.Equal(t, "ray -- profllm job profile --mark exp_1/serve -- /opt/nsys profile -s none -o /out/s/a/0/raw/mine-serve-0 -t cuda,nvtx "+
+	require.Equal(t, "ray -- profllm job profile --mark exp_1/serve -- /opt/nsys profile -s none -o /out/s/a/0/raw/mine-serve-0-%q{SLURMD_NODENAME} -t cuda,nvtx "+
 		"--force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=repeat --cuda-graph-trace=node --gpu-metrics-devices=all --x y z "+
 		"env PROFLLM_PROFILED=exp_1/serve serve it's", joined(p.Role("serve").Step.Argv))
 	require.Equal(t, "raw/mine-serve-0", p.Role("serve").Report)
@@ -61,19 +61,19 @@ extra_args = ["--x", "y z"]
 	require.Equal(t, plan.Seconds(150*time.Second), p.Job.Grace, "time for the reports")
 	require.Len(t, p.Notes, 2)
 	require.Contains(t, p.Notes[0], "cannot be a baseline")
-	require.Contains(t, p.Notes[1], "records nothing unless")
+	require.Contains(t, p.Notes[1], "records nothing unless the servers call the CUDA profiler")
 
 	p, err = wrapped(t, elsewhere+"[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0 env ",
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0-%q{SLURMD_NODENAME} env ",
 		"a rehearsal has its own nsys")
 	require.Equal(t, "/elsewhere/x-serve-0", p.Role("serve").Report)
 
 	two := role("serve", plan.Slice{Count: 2}, 0)
 	p, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.nsys]\n"), nil, two))
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID} ",
-		"a report of each rank")
+	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID}-%q{SLURMD_NODENAME} ",
+		"a report of each rank on each host, whose names are known there only")
 	require.Equal(t, "raw/nsys-serve-0", p.Role("serve").Report)
 
 	p, err = wrapped(t, "[Tests.nsys]\nenable = false\n", false)
@@ -101,7 +101,7 @@ func TestVizTracer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ray -- profllm job profile --mark exp_1/serve -- env PROFLLM_PROFILED=exp_1/serve /opt/viztracer "+
 		"-o /out/s/a/0/raw/viztracer-serve-0.json --log_gc -- serve it's", joined(p.Role("serve").Step.Argv))
-	require.Equal(t, "raw/viztracer-serve-0.json", p.Role("serve").ReportFile(0))
+	require.Equal(t, "raw/viztracer-serve-0.json", p.Role("serve").ReportStem(0)+p.Role("serve").ReportSuffix())
 	require.Equal(t, "proxy", joined(p.Role("proxy").Step.Argv))
 	require.Equal(t, plan.Seconds(150*time.Second), p.Job.Grace, "time for the traces")
 	require.Len(t, p.Notes, 1)
@@ -127,7 +127,7 @@ func TestVizTracer(t *testing.T) {
 //
 // covers: CTR-6
 func TestReportsMounted(t *testing.T) {
-	for profiler, file := range map[string]string{"nsys": "/elsewhere/x-serve-0.nsys-rep", "viztracer": "/elsewhere/x-serve-0.json"} {
+	for profiler, file := range map[string]string{"nsys": "/elsewhere/x-serve-0*.nsys-rep", "viztracer": "/elsewhere/x-serve-0.json"} {
 		output := "[Tests." + profiler + "]\noutput = \"/elsewhere/x\"\n"
 		in := func(mounts string) plan.Input {
 			in := input(t, "gpus_per_node = 4\n", mounts+output)
@@ -204,7 +204,7 @@ func TestCustomBash(t *testing.T) {
 		{"the environment is looked at", "[Tests.custom_bash]\n\"^env ADDR=\\\\$.addr:serve. serve\" = \"e\"\n", "ray -- bash -c e" + tail + "serve serve it's", "proxy", "measure "},
 		{"what starts it is not", "[Tests.custom_bash]\n\"ray\" = \"e\"\n", "ray -- serve it's", "proxy", "measure "},
 		{"around the profiler", "[Tests.custom_bash]\n\"nsys\" = \"e\"\n[Tests.nsys]\n", "ray -- bash -c e" + tail + "serve profllm job profile --mark exp_1/serve -- " +
-			"nsys profile -o /out/s/a/0/raw/nsys-serve-0 env PROFLLM_PROFILED=exp_1/serve serve it's", "proxy", "measure "},
+			"nsys profile -o /out/s/a/0/raw/nsys-serve-0-%q{SLURMD_NODENAME} env PROFLLM_PROFILED=exp_1/serve serve it's", "proxy", "measure "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := wrapped(t, c.more, false)

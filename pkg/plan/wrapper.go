@@ -22,9 +22,47 @@ var reportSuffixes = map[string]string{NsysReport: ".nsys-rep", VizReport: ".jso
 // told to end.
 const ReportWait = time.Minute
 
-// ReportFile is the finished report of a rank of the role, below the run directory or absolute.
-func (r *Role) ReportFile(rank int) string {
-	return strings.TrimSuffix(r.Report, "0") + strconv.Itoa(rank) + reportSuffixes[r.ReportKind]
+// ReportStem begins the names of the finished reports of a rank of the role, below the run
+// directory or absolute. The name goes on with "-" and the host, in older runs with nothing; with
+// "." and a number, if the profiler wrote one report for each capture range; and ends in
+// ReportSuffix.
+func (r *Role) ReportStem(rank int) string {
+	return strings.TrimSuffix(r.Report, "0") + strconv.Itoa(rank)
+}
+
+// ReportSuffix ends the names of finished reports.
+func (r *Role) ReportSuffix() string { return reportSuffixes[r.ReportKind] }
+
+// ReportPattern is the report of the first profiled rank, for a message: the host is known on the
+// node only.
+func (r *Role) ReportPattern() string {
+	first := 0
+	if ranks := r.Profiled(); len(ranks) > 0 {
+		first = ranks[0]
+	}
+	if r.ReportKind == VizReport {
+		return r.ReportStem(first) + r.ReportSuffix()
+	}
+	return r.ReportStem(first) + "*" + r.ReportSuffix()
+}
+
+// IsReport reports whether a file of that name is a finished report of a rank of the role.
+func (r *Role) IsReport(name string, rank int) bool {
+	rest, ok := strings.CutPrefix(name, path.Base(r.ReportStem(rank)))
+	rest, finished := strings.CutSuffix(rest, r.ReportSuffix())
+	return ok && finished && (rest == "" || rest[0] == '-' || rest[0] == '.')
+}
+
+// Profiled lists the ranks of the role around which a profiler runs.
+func (r *Role) Profiled() []int {
+	if r.Report == "" || r.ReportRanks != nil {
+		return r.ReportRanks
+	}
+	all := make([]int, r.Step.Tasks())
+	for rank := range all {
+		all[rank] = rank
+	}
+	return all
 }
 
 // ProfiledVar marks the process under a profiler, and those that it starts, so
@@ -34,24 +72,47 @@ const ProfiledVar = "PROFLLM_PROFILED"
 // A wrapper is a profiler before the command of every server.
 type wrapper struct {
 	name   string
-	kind   string // of its reports
-	output string // stem of their names, below raw/ unless absolute
-	rank   string // stands for the rank in a file's name; "" if the profiler has no such thing
-	suffix string // that the profiler wants to be told
+	kind   string           // of its reports
+	output string           // stem of their names, below raw/ unless absolute
+	rank   string           // stands for the rank in a file's name; "" if the profiler has no such thing
+	host   string           // stands for the host behind it; likewise
+	suffix string           // that the profiler wants to be told
+	ranks  map[string][]int // that are profiled, by the name of the role; nil: all
+	traced bool             // the job also starts and stops a profiler inside of the engines
 	// the words before the server's, by the report's file and the assignment that marks the server
 	lead func(file, mark string) []string
 }
 
 // profile puts a profiler around every engine, if the test wants one.
-func (p *Plan) profile(in Input) error {
+func (p *Plan) profile(in Input, service Service) error {
 	if enabled(in.Test.Nsys) && enabled(in.Test.Viz) {
 		return source.Errorf(in.Test.Viz.Pos, "nsys and viztracer both run before the server; use one of them").
 			Hintf("remove one of the two tables, or set its enable = false")
 	}
-	if err := p.nsys(in); err != nil {
+	if err := p.nsys(in, service); err != nil {
 		return err
 	}
-	return p.viztracer(in)
+	if err := p.viztracer(in); err != nil {
+		return err
+	}
+	for i := range p.Roles {
+		if r := &p.Roles[i]; r.TraceDir != "" && r.Report == "" { // else its profiler has a supervisor
+			mark := p.RunID + "/" + r.Name
+			r.Step.wrap(append(p.supervise(mark, true), Texts("--", "env", ProfiledVar+"="+mark)...))
+		}
+	}
+	return nil
+}
+
+// supervise is the command that runs a profiled server and ends it in time for what profilers
+// write. A job that is cancelled tells every step to end, at once and before the script could stop
+// a profiler inside of the server.
+func (p *Plan) supervise(mark string, traced bool) []Word {
+	words := append([]Word{Self()}, Texts("job", "profile", "--mark", mark)...)
+	if traced {
+		words = append(words, Texts("--run", p.Dir)...)
+	}
+	return words
 }
 
 // enabled reports whether the table of a profiler is there and not switched off.
@@ -67,36 +128,49 @@ func enabled(t *source.Table) bool {
 	return on || !known // what is no truth value is refused elsewhere
 }
 
-// wrapEngines puts a profiler around every engine. Each report is named after its role and
-// rank: servers that share a name would overwrite each other's.
+// wrapEngines puts a profiler around the engines. Each report is named after its role, its rank
+// and its host: servers that share a name would overwrite each other's.
 func (p *Plan) wrapEngines(pos source.Pos, w wrapper) error {
 	if !path.IsAbs(w.output) {
 		w.output = path.Join("raw", w.output)
 	}
 	for i := range p.Roles {
 		r := &p.Roles[i]
-		if !r.Engine {
+		if !r.Engine || w.ranks != nil && len(w.ranks[r.Name]) == 0 {
 			continue
 		}
-		file := w.output + "-" + r.Name + "-"
-		r.Report, r.ReportKind = file+"0", w.kind
-		if !path.IsAbs(file) {
-			file = path.Join(p.Dir, file)
+		if err := p.wrapEngine(pos, w, r); err != nil {
+			return err
 		}
-		rank := "0"
-		if r.Step.Inner == 0 && r.Step.Tasks() > 1 { // every rank is a server
-			if rank = w.rank; rank == "" {
-				return source.Errorf(pos, "%s writes one file, but %s has a server on each of %d nodes", w.name, r.Name,
-					r.Step.Tasks()).Hintf("[nsys] writes a report for each")
-			}
-		}
-		mark := p.RunID + "/" + r.Name
-		lead := append([]Word{Self()}, Texts("job", "profile", "--mark", mark, "--")...)
-		r.Step.wrap(append(lead, Texts(w.lead(file+rank+w.suffix, ProfiledVar+"="+mark)...)...))
 	}
 	if p.Job.Grace > 0 {
 		p.Job.Grace += Seconds(ReportWait)
 	}
 	p.Notes = append(p.Notes, pos.String()+": "+w.name+" profiles the servers, so the results cannot be a baseline")
+	return nil
+}
+
+// wrapEngine puts a profiler around one engine.
+func (p *Plan) wrapEngine(pos source.Pos, w wrapper, r *Role) error {
+	file := w.output + "-" + r.Name + "-"
+	r.Report, r.ReportKind = file+"0", w.kind
+	if !path.IsAbs(file) {
+		file = path.Join(p.Dir, file)
+	}
+	rank := "0"
+	if r.servers() > 1 { // every rank is a server
+		if rank = w.rank; rank == "" {
+			return source.Errorf(pos, "%s writes one file, but %s has a server on each of %d nodes", w.name, r.Name,
+				r.Step.Tasks()).Hintf("[nsys] writes a report for each")
+		}
+	}
+	mark := p.RunID + "/" + r.Name
+	lead := p.supervise(mark, w.traced)
+	if only := w.ranks[r.Name]; w.ranks != nil && len(only) < r.servers() {
+		r.ReportRanks = only
+		lead = append(lead, Texts("--ranks", FormatGPUs(only))...)
+	}
+	lead = append(lead, Text("--"))
+	r.Step.wrap(append(lead, Texts(w.lead(file+rank+w.host+w.suffix, ProfiledVar+"="+mark)...)...))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/apicheck"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
@@ -423,6 +424,26 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 	return in, c.Err()
 }
 
+// apiCheck names the checks of the API that gate the loads of a test.
+func apiCheck(t scenario.Test) ([]string, error) {
+	if !t.APICheck.On {
+		return nil, nil
+	}
+	if isTool(t.Template) {
+		return nil, source.Errorf(t.PosOf("api_check"), "test %q: a %s test serves nothing, so api_check has no effect",
+			t.ID, t.Template).Hintf("remove it")
+	}
+	checks, err := apicheck.Select(t.APICheck.Only)
+	if err != nil {
+		return nil, fmt.Errorf("%s: api_check: %w", t.PosOf("api_check"), err)
+	}
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Name)
+	}
+	return names, nil
+}
+
 // serves reports whether a workload is a service that a client measures.
 func serves(template string) bool {
 	_, _, ok := catalog.Find(catalog.Workloads, template)
@@ -521,6 +542,8 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	}
 	var err error
 	in.Workload, err = workload(t, in.LauncherName != config.Bare)
+	c.Add(err)
+	in.APICheck, err = apiCheck(t)
 	c.Add(err)
 	if c.Err() != nil {
 		return nil, c.Err()

@@ -99,6 +99,9 @@ func check(p *plan.Plan) error {
 	for _, h := range p.PostTest {
 		match(safePart, "hook", h.Name)
 	}
+	if p.APICheck != nil {
+		step(p.APICheck)
+	}
 	for i := range p.Loads {
 		if len(p.Loads) > 1 || p.Loads[i].Name != "" {
 			match(safePart, "load", p.Loads[i].Name)

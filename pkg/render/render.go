@@ -50,7 +50,7 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 		return nil, err
 	}
 	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes,
-		Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
+		Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until, Gate: p.APICheck}
 	for i := range p.Roles {
 		port, _ := p.PortNamed(p.Roles[i].Health.Port)
 		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step, port: port})
@@ -96,6 +96,7 @@ type view struct {
 	Until      []string
 	Roles      []roleView
 	Loads      []loadView
+	Gate       *plan.Step // nil: no checks of the API
 	Hooks      bool
 	Before     []string // directories of hooks below the run's
 	After      []string

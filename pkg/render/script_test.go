@@ -53,6 +53,7 @@ func directives(script string) []string {
 	return list
 }
 
+// covers: SIG-2
 func TestDirectives(t *testing.T) {
 	p := sample()
 	p.Job = plan.Job{

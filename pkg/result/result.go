@@ -51,6 +51,7 @@ type Result struct {
 	Slurm          *Slurm      `json:"slurm,omitempty"`
 	Provenance     *Provenance `json:"provenance,omitempty"`
 	Repeats        *Repeats    `json:"repeats,omitempty"`
+	APICheck       *APICheck   `json:"api_check,omitempty" jsonschema:"checks of the API before the first load; absent: none were made"`
 	Validity       *Validity   `json:"validity,omitempty"`
 	Failure        *Failure    `json:"failure,omitempty"`
 	Warnings       []Warning   `json:"warnings,omitempty"`
@@ -72,6 +73,18 @@ const (
 
 // String is the status in words for a person: ended as planned.
 func (s Status) String() string { return strings.ReplaceAll(string(s), "-", " ") }
+
+// APICheck is what came of the checks of the API that gate the loads.
+type APICheck struct {
+	Passed int           `json:"passed" jsonschema:"number of checks that passed"`
+	Failed []FailedCheck `json:"failed,omitempty" jsonschema:"checks that failed; they ended the job"`
+}
+
+// FailedCheck is a wrong answer of the API.
+type FailedCheck struct {
+	Check string `json:"check" jsonschema:"name of the check, such as streaming"`
+	Text  string `json:"text" jsonschema:"the request, the expected answer, and what came"`
+}
 
 // Config is what was asked.
 type Config struct {

@@ -118,6 +118,9 @@ type entry struct {
 	// Limits of the node checks before servers start, over the site's (profllm).
 	Preflight *config.Preflight `toml:"preflight"`
 	Telemetry Telemetry         `toml:"telemetry"` // How the nodes and their GPUs are sampled (profllm).
+	// Checks of the API once the servers are ready, as `profllm check` makes them; a failure ends
+	// the job: true, or a list of their names or numbers (profllm); default: none.
+	APICheck APICheck `toml:"api_check"`
 	// Thresholds of the checks that judge the results (profllm); [all of them](thresholds.md).
 	Accept Accept `toml:"accept"`
 }

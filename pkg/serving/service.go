@@ -35,7 +35,7 @@ func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner
 	}
 	r := plan.Role{
 		Name: one.Name, Replica: one.Replica, Nodes: one.Nodes, GPUs: one.GPUs, Engine: true,
-		Health: plan.Endpoint{Port: one.Name, Path: s.health()}, Timeout: plan.Seconds(s.Wait),
+		Health: plan.Endpoint{Port: one.Name, Path: s.health()}, Timeout: plan.Seconds(s.Wait), Poll: s.poll(),
 		Step: plan.Step{Name: one.Name, Nodes: one.Nodes, Container: true, Env: env, Argv: argv, Inner: inner,
 			Log: path.Join("logs", one.Name+"-%t.log")},
 	}
@@ -61,7 +61,7 @@ func (s *Test) AddProxy(to *plan.Service, first Instance, health string, argv []
 	node := plan.Slice{Offset: first.Nodes.Offset, Count: 1}
 	to.Roles = append(to.Roles, plan.Role{
 		Name: "proxy", Nodes: node, Health: plan.Endpoint{Port: "proxy", Path: health}, Timeout: plan.Seconds(s.Wait),
-		Proxy: !container,
+		Poll: s.poll(), Proxy: !container,
 		Step: plan.Step{
 			Name: "proxy", Nodes: node, Container: container, Log: "logs/proxy-%t.log", Argv: argv,
 			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("proxy")}},

@@ -29,9 +29,11 @@ type Config struct {
 	EngineVersion string `toml:"engine_version"`
 	// Options that go to the engine or to vLLM's load client without a check of their names and
 	// values, such as "x, y" (profllm): those of a release or a plugin that profllm does not know.
-	UncheckedOptions string        `toml:"unchecked_options"`
-	ServeWaitSeconds *int          `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
-	PrefillArgs      *source.Table `toml:"prefill"`            // Present: disaggregated serving; the prefill role.
+	UncheckedOptions string `toml:"unchecked_options"`
+	ServeWaitSeconds *int   `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
+	// Time between two looks at whether a server is ready, s, from 0.1 to 60 (profllm); default 0.2.
+	ServePollSeconds *float64      `toml:"serve_poll_seconds"`
+	PrefillArgs      *source.Table `toml:"prefill"` // Present: disaggregated serving; the prefill role.
 	// The decode role, or the arguments of the single server.
 	DecodeArgs *source.Table `toml:"decode"`
 }
@@ -107,6 +109,14 @@ func (s *Test) Every(is func(*Role) bool) bool {
 	return !slices.ContainsFunc(s.Roles(), func(r *Role) bool { return !is(r) })
 }
 
+// poll is the time between two looks at whether a role is ready; 0: the job's own.
+func (s *Test) poll() plan.Seconds {
+	if s.ServePollSeconds == nil {
+		return 0
+	}
+	return plan.Seconds(*s.ServePollSeconds * float64(time.Second))
+}
+
 // health is the readiness path of the servers.
 func (s *Test) health() string {
 	switch {
@@ -178,6 +188,9 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 	CheckPath(s.args, "serve_healthcheck", s.ServeHealthcheck, c)
 	if s.Wait <= 0 {
 		c.Addf(s.args.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 or more", *s.ServeWaitSeconds)
+	}
+	if every := s.ServePollSeconds; every != nil && !(*every >= 0.1 && *every <= 60) {
+		c.Addf(s.args.PosOf("serve_poll_seconds"), "serve_poll_seconds is %g, must be 0.1 to 60", *every)
 	}
 	p, d := &s.Prefill, &s.Decode
 	if s.Disaggregated() && (p.IDs == nil) != (d.IDs == nil) {

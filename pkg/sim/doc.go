@@ -55,9 +55,10 @@
 // # Profilers
 //
 // `nsys profile [options] COMMAND` runs the command and writes a report that holds no trace,
-// only what was run and that it is simulated. On SIGTERM it ends the command with the same
-// signal first. Other commands of nsys are not simulated. `viztracer [options] -- COMMAND` does
-// the same with a trace of no calls.
+// only what was run and that it is simulated. With --capture-range=cudaProfilerApi, it writes none
+// unless the simulated vLLM behind it was told to start its profiler. On SIGTERM or SIGINT it
+// ends the command with SIGTERM first. Other commands of nsys are not simulated. `viztracer
+// [options] -- COMMAND` does the same with a trace of no calls.
 //
 // # GPUs
 //

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/sim/engine"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
@@ -57,6 +59,38 @@ func TestNsys(t *testing.T) {
 		code, out := profile(t.Context(), args...)
 		require.NotZero(t, code)
 		require.Contains(t, out, want)
+	}
+}
+
+// With a capture range by the CUDA profiler, a report is there only if a server opened the range:
+// one for each range, if the option says so.
+func TestNsysCaptureRange(t *testing.T) {
+	for name, c := range map[string]struct {
+		options, command string
+		want             []string
+	}{
+		"never opened": {"", "true", nil},
+		"opened twice": {"", `for i in 1 2; do echo range >>"$` + engine.RangesVar + `"; done`, []string{"a.nsys-rep"}},
+		"repeated": {"--capture-range-end=repeat:9", `for i in 1 2; do echo range >>"$` + engine.RangesVar + `"; done`,
+			[]string{"a.1.nsys-rep", "a.2.nsys-rep"}},
+	} {
+		dir := t.TempDir()
+		var out, errs bytes.Buffer
+		args := []string{"nsys", "profile", "-o", filepath.Join(dir, "a"), "--capture-range=cudaProfilerApi"}
+		if c.options != "" {
+			args = append(args, c.options)
+		}
+		code := Main(t.Context(), program.Process{Args: append(args, "sh", "-c", c.command), Env: env(nil),
+			Environ: os.Environ(), Stdout: &out, Stderr: &errs})
+		require.Zero(t, code, errs.String())
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		require.NoError(t, err)
+		var names []string
+		for _, f := range files {
+			names = append(names, filepath.Base(f))
+		}
+		require.Equal(t, c.want, names, name)
+		require.Equal(t, c.want == nil, strings.Contains(out.String(), "no report"), out.String())
 	}
 }
 

@@ -434,6 +434,22 @@ func (j localJob) ended(ctx context.Context, rec record, code int, file string, 
 // killWait is Slurm's KillWait in small: between TERM and KILL of a cancelled job.
 const killWait = 10 * time.Second
 
+// heldWait is the same in an allocation that somebody holds: the script stops real steps by itself, in
+// the time that Slurm gives a job at its limit (plan.grace).
+const heldWait = 90 * time.Second
+
+// killWait is longer for a job whose profilers write what they have.
+func (j *localJob) killWait() time.Duration {
+	wait := killWait
+	if j.Allocation != "" {
+		wait = heldWait
+	}
+	if p, err := run.ReadPlan(j.Dir); err == nil && p.Profiles() {
+		wait += 2 * plan.ReportWait
+	}
+	return wait
+}
+
 func runScript(ctx context.Context, j localJob, environ []string) int {
 	stdout, err := os.OpenFile(filepath.Join(j.Dir, "stdout.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -455,7 +471,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		}
 		return cmd.Process.Signal(syscall.SIGTERM)
 	}
-	cmd.WaitDelay = j.patience()
+	cmd.WaitDelay = j.killWait()
 	err = cmd.Run()
 	if cmd.ProcessState == nil {
 		fmt.Fprintln(stderr, "profllm local job:", err)
@@ -484,17 +500,6 @@ func (j localJob) mark() string {
 	}
 	return jobState + "=" + j.State
 }
-
-// patience is how long the script has to end after TERM. It stops real steps by itself, in the time
-// that Slurm gives a job at its limit (plan.grace).
-func (j localJob) patience() time.Duration {
-	if j.Allocation != "" {
-		return heldWait
-	}
-	return killWait
-}
-
-const heldWait = 90 * time.Second
 
 // without is an environment without one of its variables.
 func without(environ []string, name string) []string {

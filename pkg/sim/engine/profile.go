@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -21,7 +22,11 @@ type Profile struct {
 	Dir      string // of the traces
 	Plain    bool   // no gzip
 	Frontend bool   // the API process writes a trace, too
+	Ranges   string // file to which a cuda profiler adds a line each time it starts; "" for none
 }
+
+// RangesVar is the variable by which the simulated nsys names Profile.Ranges to the server behind it.
+const RangesVar = "PROFLLM_SIMULATED_NSYS_RANGES"
 
 // maxTraced bounds the requests in a simulated trace.
 const maxTraced = 10_000
@@ -49,12 +54,28 @@ type traceEvent struct {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-func (p *profiler) start() {
+// start begins a recording; false if one runs.
+func (p *profiler) start() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.began.IsZero() {
-		p.began, p.events, p.omitted = time.Now(), nil, 0
+	if !p.began.IsZero() {
+		return false
 	}
+	p.began, p.events, p.omitted = time.Now(), nil, 0
+	return true
+}
+
+// openRange tells the simulated nsys that a capture range begins.
+func (p Profile) openRange() error {
+	if p.Kind != "cuda" || p.Ranges == "" {
+		return nil
+	}
+	f, err := os.OpenFile(p.Ranges, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("range\n")
+	return errors.Join(err, f.Close())
 }
 
 // add records a sequence that is over.
@@ -99,7 +120,11 @@ func (s *Server) profileRoutes(route func(method, path string, h http.HandlerFun
 	if s.config.Profile.Kind == "" {
 		return
 	}
-	route("POST", "/start_profile", func(http.ResponseWriter, *http.Request) { s.engine.profile.start() })
+	route("POST", "/start_profile", func(w http.ResponseWriter, _ *http.Request) {
+		if s.engine.profile.start() && s.config.Profile.openRange() != nil {
+			internal().write(w)
+		}
+	})
 	route("POST", "/stop_profile", func(w http.ResponseWriter, _ *http.Request) {
 		events, omitted, ran := s.engine.profile.stop()
 		if !ran || s.config.Profile.Kind != "torch" {

@@ -1,16 +1,21 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/sim/engine"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
@@ -52,21 +57,55 @@ func Nsys(ctx context.Context, p program.Process, args []string) int {
 	if len(args) == 0 {
 		return p.Fail(program.Usage, errors.New("nsys profile: no command"))
 	}
+	output = nsysVariable.ReplaceAllStringFunc(output, func(s string) string { return p.Env(s[3 : len(s)-1]) })
+	ranges := output + ".ranges"
+	p.Environ = append(slices.Clone(p.Environ), engine.RangesVar+"="+ranges)
 	code, ran := wrapped(ctx, p, "nsys profile", args)
 	if !ran {
 		return code
 	}
-	output = nsysVariable.ReplaceAllStringFunc(output, func(s string) string { return p.Env(s[3 : len(s)-1]) })
-	text, err := json.Marshal(nsysReport{Simulated: true, By: program.Version, Command: args, Options: options,
-		Exit: code})
+	opened, err := regular.ReadFile(ranges)
 	if err == nil {
-		err = os.WriteFile(output+".nsys-rep", append(text, '\n'), 0o644)
+		err = os.Remove(ranges)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p.Fail(program.Failed, fmt.Errorf("nsys profile: %w", err))
 	}
-	fmt.Fprintf(p.Stdout, "Generated (profllm sim, no trace):\n    %s.nsys-rep\n", output)
+	names := reportNames(output, options, args, bytes.Count(opened, []byte("\n")))
+	if len(names) == 0 {
+		fmt.Fprintln(p.Stdout, "The application ended before a capture range began: no report (profllm sim)")
+	}
+	text, err := json.Marshal(nsysReport{Simulated: true, By: program.Version, Command: args, Options: options,
+		Exit: code})
+	for _, name := range names {
+		if err == nil {
+			err = os.WriteFile(name, append(text, '\n'), 0o644)
+		}
+		if err != nil {
+			return p.Fail(program.Failed, fmt.Errorf("nsys profile: %w", err))
+		}
+		fmt.Fprintf(p.Stdout, "Generated (profllm sim, no trace):\n    %s\n", name)
+	}
 	return code
+}
+
+// reportNames are the reports of a recording: one, or with a capture range by the CUDA profiler
+// as many as ranges were opened, of which only --capture-range-end=repeat gives more than the
+// first. Ranks without an API are told of no range, and are taken to have had one.
+func reportNames(output string, options, command []string, ranges int) (names []string) {
+	if !slices.Contains(options, "--capture-range=cudaProfilerApi") || slices.Contains(command, "--headless") {
+		return []string{output + ".nsys-rep"}
+	}
+	repeat := slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "--capture-range-end=repeat") })
+	for i := range ranges {
+		switch {
+		case repeat:
+			names = append(names, fmt.Sprintf("%s.%d.nsys-rep", output, i+1))
+		case i == 0:
+			names = append(names, output+".nsys-rep")
+		}
+	}
+	return names
 }
 
 // wrapped runs the command behind a profiler and returns its exit code; false if it did not start.

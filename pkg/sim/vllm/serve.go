@@ -51,6 +51,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	if release, _, _ := strings.Cut(p.Env("PROFLLM_SIM_FLAGS"), ","); release != "" && release != "any" && arguments.Before(release, "0.13.0") {
 		c.Profile = profilerOfEnv(p.Env)
 	}
+	c.Profile.Ranges = p.Env(engine.RangesVar)
 	if key := p.Env("VLLM_API_KEY"); key != "" && len(c.APIKeys) == 0 {
 		c.APIKeys = []string{key}
 	}

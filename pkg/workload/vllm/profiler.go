@@ -55,7 +55,25 @@ func torch(release string) *plan.Torch {
 			}
 			words, err := profilerConfig(config, dir)
 			return words, nil, err
-		}}
+		}, Range: func(limit time.Duration) ([]plan.Word, []plan.Var, error) { return captureRange(release, limit) }}
+}
+
+// rangeRelease is the first release whose server calls the CUDA profiler at the same paths, if a
+// variable says so (vllm/envs.py and vllm/entrypoints/openai/api_server.py, 0.12.0).
+const rangeRelease = "0.12.0"
+
+// captureRange makes a server call the CUDA profiler, which opens and closes a capture range of
+// nsys. vLLM's documentation has nsys follow spawned workers, not forked ones.
+func captureRange(release string, limit time.Duration) ([]plan.Word, []plan.Var, error) {
+	env := []plan.Var{{Name: "VLLM_WORKER_MULTIPROC_METHOD", Value: plan.Text("spawn")}}
+	switch {
+	case release == "" || !arguments.Before(release, configRelease):
+		return plan.Texts("--profiler-config", `{"profiler":"cuda"}`), env, nil
+	case !arguments.Before(release, rangeRelease):
+		return nil, append(env, plan.Var{Name: "VLLM_TORCH_CUDA_PROFILE", Value: plan.Text("1")},
+			plan.Var{Name: "VLLM_RPC_TIMEOUT", Value: plan.Text(fmt.Sprint(limit.Milliseconds()))}), nil
+	}
+	return nil, nil, fmt.Errorf("vLLM %s cannot call the CUDA profiler, vLLM %s can", release, rangeRelease)
 }
 
 // checkProfiler refuses keys that the release does not have.

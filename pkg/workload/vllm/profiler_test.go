@@ -54,3 +54,28 @@ func TestProfilerOfARelease(t *testing.T) {
 		require.ErrorContains(t, err, c.want, c)
 	}
 }
+
+// From 0.13 on, an option has the server call the CUDA profiler, in 0.12 a variable does, and
+// before, nothing can. Workers are spawned, so that nsys follows them.
+//
+// covers: PRF-4, PRF-12
+func TestCaptureRangeOfARelease(t *testing.T) {
+	for release, want := range map[string]string{
+		"":       `--profiler-config {"profiler":"cuda"} VLLM_WORKER_MULTIPROC_METHOD=spawn`,
+		"0.13.0": `--profiler-config {"profiler":"cuda"} VLLM_WORKER_MULTIPROC_METHOD=spawn`,
+		"0.12.0": "VLLM_WORKER_MULTIPROC_METHOD=spawn VLLM_TORCH_CUDA_PROFILE=1 VLLM_RPC_TIMEOUT=60000",
+	} {
+		words, env, err := torch(release).Range(time.Minute)
+		require.NoError(t, err)
+		var parts []string
+		for _, w := range words {
+			parts = append(parts, w.String())
+		}
+		for _, v := range env {
+			parts = append(parts, v.Name+"="+v.Value.String())
+		}
+		require.Equal(t, want, strings.Join(parts, " "), release)
+	}
+	_, _, err := torch("0.11.2").Range(time.Minute)
+	require.ErrorContains(t, err, "vLLM 0.11.2 cannot call the CUDA profiler, vLLM 0.12.0 can")
+}

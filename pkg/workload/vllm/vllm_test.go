@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -287,6 +288,22 @@ func TestRanksSpanNodes(t *testing.T) {
 	require.Empty(t, env(roleOf(s, "serve"), packStrategy), "each rank is on one node")
 }
 
+// Every role has the test's time to become ready, and is asked as often as the test says.
+//
+// covers: HLT-2
+func TestReadinessKeys(t *testing.T) {
+	s, err := serve(t, "serve_wait_seconds=3600\nserve_poll_seconds=10\nprefill={}", plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+	require.NoError(t, err)
+	for _, name := range []string{"prefill", "decode", "proxy"} {
+		require.Equal(t, plan.Seconds(time.Hour), roleOf(s, name).Timeout, name)
+		require.Equal(t, plan.Seconds(10*time.Second), roleOf(s, name).Poll, name)
+	}
+	s, err = serve(t, "", plan.Cluster{Nodes: 1, GPUsPerNode: 4})
+	require.NoError(t, err)
+	require.Equal(t, plan.Seconds(5*time.Minute), roleOf(s, "serve").Timeout)
+	require.Zero(t, roleOf(s, "serve").Poll)
+}
+
 // covers: CD-39, CD-45
 func TestRefusals(t *testing.T) {
 	for args, want := range map[string]string{
@@ -299,6 +316,7 @@ func TestRefusals(t *testing.T) {
 		"decode={gpu_ids=0}":                                     "decode.gpu_ids must be a string",
 		"port=80":                                                "cmd_args.port is 80",
 		"decode={port=1}":                                        "profllm sets the port of every server itself",
+		"serve_poll_seconds=0.05":                                "serve_poll_seconds is 0.05, must be 0.1 to 60",
 		"serve_wait_seconds=0":                                   "serve_wait_seconds is 0",
 		"modle='x'":                                              `unknown key "modle"`,
 	} {

@@ -16,7 +16,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario shapes, test named.nodes, iteration 0, run exp_20260304_050607_ff5833.
-# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:68d1bc7792a76913f7b64e86); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8800 + slot of the job
 #   decode: nodes 1-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8700 + slot of the job

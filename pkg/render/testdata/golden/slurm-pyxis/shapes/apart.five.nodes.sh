@@ -10,10 +10,10 @@
 #SBATCH --exclude=iron[08-09]
 #SBATCH --gres=gpu:8
 #SBATCH --time=1-02:30:00
-#SBATCH --signal=B:TERM@150
+#SBATCH --signal=B:TERM@210
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.five.nodes, iteration 0, run exp_20260304_050607_b7924a.
-# Printed from slurm/job.sh.tmpl (sha256:49ec05f00b2764d297e40906); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:68d1bc7792a76913f7b64e86); plan.json in the run directory has every decision.
 #   prefill: nodes 0-2, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8900 + slot of the job
 #   decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 9000 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
@@ -84,16 +84,18 @@ step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
-  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_WORKER_MULTIPROC_METHOD=spawn \
   "$PROFLLM" job ray --nodes 3 --head "$PREFILL_ADDR" --port "$PREFILL_RAY_PORT" --timeout 15m0s \
-  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/prefill -- /opt/nsys/bin/nsys profile -s none \
-  -o /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/apart-prefill-0 -t cuda,nvtx \
-  --force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=stop --cuda-graph-trace=node \
-  --gpu-metrics-devices=all \
+  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/prefill \
+  --run /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0 -- /opt/nsys/bin/nsys profile -s none \
+  -o '/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/apart-prefill-0-%q{SLURMD_NODENAME}' \
+  -t cuda,nvtx --force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=stop \
+  --cuda-graph-trace=node --gpu-metrics-devices=all \
   --stats=false env PROFLLM_PROFILED=exp_20260304_050607_b7924a/prefill vllm serve forge/hammer-9b \
   --host 0.0.0.0 --port "$PREFILL_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 6 \
-  --pipeline-parallel-size 3 --seed 17 --distributed-executor-backend ray &
+  --pipeline-parallel-size 3 --seed 17 --distributed-executor-backend ray \
+  --profiler-config '{"profiler":"cuda"}' &
 ROLES+=("prefill=$!")
 
 # decode: nodes 3-4, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 9000 + slot of the job
@@ -104,16 +106,17 @@ step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
-  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_WORKER_MULTIPROC_METHOD=spawn \
   "$PROFLLM" job ray --nodes 2 --head "$DECODE_ADDR" --port "$DECODE_RAY_PORT" --timeout 15m0s \
-  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/decode -- /opt/nsys/bin/nsys profile -s none \
-  -o /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/apart-decode-0 -t cuda,nvtx \
-  --force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=stop --cuda-graph-trace=node \
-  --gpu-metrics-devices=all \
+  -- "$PROFLLM" job profile --mark exp_20260304_050607_b7924a/decode \
+  --run /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0 -- /opt/nsys/bin/nsys profile -s none \
+  -o '/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/apart-decode-0-%q{SLURMD_NODENAME}' \
+  -t cuda,nvtx --force-overwrite=true --capture-range=cudaProfilerApi --capture-range-end=stop \
+  --cuda-graph-trace=node --gpu-metrics-devices=all \
   --stats=false env PROFLLM_PROFILED=exp_20260304_050607_b7924a/decode vllm serve forge/hammer-9b --host 0.0.0.0 \
   --port "$DECODE_PORT" --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' \
   --enforce-eager --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 12 \
-  --seed 17 --distributed-executor-backend ray &
+  --seed 17 --distributed-executor-backend ray --profiler-config '{"profiler":"cuda"}' &
 ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
@@ -127,6 +130,15 @@ ROLES+=("proxy=$!")
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
 wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
+
+phase api_check step --job-name=api_check --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/api_check-%t.log \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+  "$PROFLLM" job api --run /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0 \
+  --url http://"$PROXY_ADDR":"$PROXY_PORT" --model forge/hammer-9b --only models,completion,streaming
+[ "${PHASES[-1]}" = api_check=0 ] || exit "${PHASES[-1]#*=}" # a wrong answer of the API ends the job
+
+phase load "$PROFLLM" job load --run "$RUN" --name ''
+if [ "${PHASES[-1]}" = load=0 ]; then
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
@@ -150,3 +162,5 @@ phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-n
   env PROFLLM_ROLE=client \
   python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" --num-questions 90 \
   --save-results /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/vllm-gsm8k.json
+
+fi
