@@ -3,10 +3,10 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/profllm, static, and beside it bin/profllm-nvml where a C compiler is
 	CGO_ENABLED=0 go build -trimpath -o bin/profllm ./cmd/profllm
@@ -27,6 +27,9 @@ test-short: ## tests that need neither Slurm nor a load
 
 test-vllm: build ## the real vLLM on the Slurm lab (installs it once, 7 GB)
 	@.ci/test-vllm
+
+test-sglang: ## SGLang's own client and router over simulated servers (installs them once, and the real vLLM)
+	@.ci/test-sglang
 
 test-gpu: ## what needs an NVIDIA GPU; .ci/test-gpu build and run carry it to a machine without Go
 	@.ci/test-gpu

@@ -5,6 +5,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -150,8 +151,7 @@ func BySGLang(t scenario.Test) bool {
 // NewClient makes the client that the test names, or the one of its engine.
 func NewClient(t scenario.Test) (LoadClient, error) {
 	if BySGLang(t) {
-		module, _ := t.CmdArgs.Get("bench_module").Text()
-		return benchsglang.New(t.Pos, t.BenchArgs, module)
+		return benchsglang.New(t.Pos, t.BenchArgs, sglangClient(t))
 	}
 	l, err := vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
 	if err != nil {
@@ -160,6 +160,28 @@ func NewClient(t scenario.Test) (LoadClient, error) {
 	l.Release, l.Program = VLLMRelease(t), BenchServe(t)
 	return l, nil
 }
+
+// sglangClient is the module of SGLang's client that a test names, or that the version has which
+// the test declares; "" for the name that every version so far has.
+func sglangClient(t scenario.Test) string {
+	module, _ := t.CmdArgs.Get("bench_module").Text()
+	if module != "" || t.Template != SGLang {
+		return module
+	}
+	version, _ := t.CmdArgs.Get("engine_version").Text()
+	if image, _ := t.CmdArgs.Get("docker_image_url").Text(); version == "" {
+		if tag := sglangImage.FindStringSubmatch(image); tag != nil {
+			version = tag[1]
+		}
+	}
+	if version == "" || arguments.Before(version, benchsglang.NewSince) {
+		return ""
+	}
+	return benchsglang.NewModule
+}
+
+// sglangImage is an image of the SGLang project, whose tag is a version.
+var sglangImage = regexp.MustCompile(`(?:^|[/#+])sglang[:+]v?(\d+\.\d+\.\d+)`)
 
 // VLLMRelease is the version that a test of vLLM declares, "" if it does not.
 func VLLMRelease(t scenario.Test) string {

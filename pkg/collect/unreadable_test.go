@@ -21,7 +21,7 @@ var headlineKeys = []struct {
 	{"vllm", "vllmserve/testdata/real/serve.json", "vllm-bench.json",
 		[]string{`"request_throughput": `, `"output_throughput": `, `"mean_ttft_ms": `, `"p99_ttft_ms": `,
 			`"mean_tpot_ms": `, `"total_output_tokens": `}},
-	{"sglang", "sglang/testdata/2025.jsonl", "sglang-bench.jsonl",
+	{"sglang", "sglang/testdata/0.4.3.jsonl", "sglang-bench.jsonl",
 		[]string{`"request_throughput": `, `"output_throughput": `, `"mean_ttft_ms": `, `"p99_itl_ms": `,
 			`"mean_e2e_latency_ms": `}},
 	{"aiperf", "aiperf/testdata/profile_export_aiperf.json", "profile_export_aiperf.json",

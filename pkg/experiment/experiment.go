@@ -55,8 +55,8 @@ func Renamed() map[string]string {
 
 // ServedKeys are those of [server] that say how the engine is served. The others are its options.
 var ServedKeys = []string{"model", "port", "host", "bench_host", "healthcheck", "serve_healthcheck", "engine_version",
-	"unchecked_options", "serve_wait_seconds", "prefill", "decode", "proxy_healthcheck", "proxy_script",
-	"serve_module", "router_module", "bench_module", "build"}
+	"unchecked_options", "serve_wait_seconds", "serve_poll_seconds", "prefill", "decode", "proxy_healthcheck",
+	"proxy_script", "serve_module", "router_module", "router", "bench_module", "build"}
 
 // readers are the forms beside TOML, by the extension of the file.
 var readers = map[string]func(name string, data []byte) (*source.Table, error){

@@ -108,6 +108,8 @@ func TestWhatIsSaidAround(t *testing.T) {
 		"a traceback within a message": {append([]string{"ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: " + header, `  File "x.py", line 1, in f`, "    x()"},
 			"ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 28199)", "", "The above exception was the direct cause of the following exception:"),
 			"client-server-never-ready", "ValueError: Initial test run failed - Please make sure benchmark arguments are correctly specified. Error: ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 28199)"},
+		"SGLang's first requests": {[]string{`ValueError: Warmup failed - Please make sure benchmark arguments are correctly specified. Error: Internal Server Error: {"error":{"message":"x"}}`},
+			"client-server-never-ready", `ValueError: Warmup failed - Please make sure benchmark arguments are correctly specified. Error: Internal Server Error: {"error":{"message":"x"}}`},
 		"a box":                   {box, "flag-bad-value", "Invalid value for '--dtype': 'f17' is not one of these."},
 		"a box that nobody knows": {[]string{"╭─ Fatal error ────╮", "│ The moon is full │", "╰──────────────────╯"}, "error-message", "The moon is full"},
 		"a rich traceback": {[]string{"╭──────── Traceback (most recent call last) ────────╮", "│ /app/run.py:12 in main                             │", "╰────────────────────────────────────────────────────╯", "ValueError: a is not b"},

@@ -24,7 +24,7 @@ var writers = []struct {
 	{"node", regexp.MustCompile(`(?m)^(?:\[ *\d{1,7}\.\d{6}\]|\w{3} +\d+ [\d:]{8} \S+ kernel:) `)},
 	{"dynamo", regexp.MustCompile(`"caller":"(?:embed|etcdmain)/|Starting nats-server|\[INF\] +Version: +2\.`)},
 	{"client", regexp.MustCompile(`subparser='bench', bench_type='serve'|Starting initial single prompt test run|Starting main benchmark run|Traffic request rate: |` +
-		`Serving Benchmark Result|usage: vllm bench serve|vllm bench serve: error: |(?i:\baiperf\b|genai-perf|\bguidellm\b|lm_eval|inference[-_]perf)|sglang[./]bench_serving|benchmark_serving\.py|(?m:^curl: \(\d+\))`)},
+		`Serving Benchmark Result|usage: vllm bench serve|vllm bench serve: error: |(?i:\baiperf\b|genai-perf|\bguidellm\b|lm_eval|inference[-_]perf)|sglang[./]bench(?:_|mark[./])serving|benchmark_serving\.py|(?m:^curl: \(\d+\))`)},
 	{"prefill", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_producer|disaggregation_mode=['"]prefill|is_prefill_worker=True`)},
 	{"decode", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_consumer|disaggregation_mode=['"]decode|is_decode_worker=True`)},
 	{"offline", regexp.MustCompile(`subparser='bench', bench_type='|usage: vllm bench (?:latency|throughput|startup)`)},

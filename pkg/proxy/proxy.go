@@ -250,7 +250,7 @@ func (p *Proxy) refresh(ctx context.Context) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && !p.sent(r) {
 		switch r.URL.Path {
-		case "/health", "/healthcheck":
+		case "/health", "/healthcheck", "/readiness": // SGLang's router calls it so
 			p.serveHealth(w, r)
 			return
 		case "/metrics":

@@ -130,7 +130,7 @@ func TestHealth(t *testing.T) {
 	p, url, _ := serve(t, Options{Prefill: []string{gone.URL, prefill.URL}, Decode: []string{decode.URL}})
 	p.eachBackend(func(b *backend) { b.poll(t.Context()) })
 	gone.Close()
-	for _, path := range []string{"/health", "/healthcheck"} {
+	for _, path := range []string{"/health", "/healthcheck", "/readiness"} {
 		status, h := healthOf(t, url+path)
 		require.Equal(t, http.StatusOK, status)
 		require.Equal(t, "ok", h.Status)

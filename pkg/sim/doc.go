@@ -38,13 +38,19 @@
 // # SGLang
 //
 // `python3 -m sglang.launch_server` is the same engine under SGLang's flags: /health, /v1,
-// /get_model_info, /get_server_info and /flush_cache, no /generate and no /metrics. With
-// --nnodes node 0 opens its port once every other rank has said its number at --dist-init-addr.
-// A value behind an option that takes none is refused, as argparse does. The router is
-// profllm's proxy, so prefill and decode are asked one after the other; prefill announces
-// itself at --disaggregation-bootstrap-port. `python3 -m sglang.bench_serving` is profllm's
-// load client over /v1/completions, its result under SGLang's keys, with "simulated": true;
-// `python3 -m sglang.test.run_eval` knows --eval-name gsm8k.
+// /generate for one prompt a request, /model_info, /server_info and /flush_cache, no /metrics.
+// With --nnodes node 0 opens its port once every other rank has said its number at
+// --dist-init-addr. A value behind an option that takes none is refused, as argparse does.
+//
+// SGLang's real client and its real router can run in front of these servers: [knobs] lists
+// PROFLLM_SIM_SGLANG. The router sends a request to prefill and to decode at once, with one
+// bootstrap_room; decode asks prefill at its --disaggregation-bootstrap-port for the KV cache of
+// that room, and waits until prefill has computed the prompt.
+//
+// The simulated router is profllm's proxy, so prefill and decode are asked one after the other.
+// `python3 -m sglang.bench_serving`, or sglang.benchmark.serving, is profllm's load client over
+// /v1/completions, its result under SGLang's keys, with "simulated": true; `python3 -m
+// sglang.test.run_eval` knows --eval-name gsm8k.
 //
 // # Ray
 //

@@ -1,6 +1,9 @@
 package sglang
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +27,8 @@ type Config struct {
 	// Shortest length as a share (0-1) of the longest; default 1, all the same.
 	RandomRangeRatio *float64 `toml:"random_range_ratio"`
 	OutputDetails    *bool    `toml:"output_details"` // Keep the numbers of every request; default true.
+	// Limits that a good request meets: ttft:MS, tpot:MS, e2el:MS, separated by spaces (profllm); since 0.5.23.
+	Goodput *string `toml:"goodput"`
 }
 
 // Load is a decoded benchmark: a plan.Client, and what its result is judged
@@ -34,8 +39,13 @@ type Load struct {
 	extra  *source.Table
 }
 
-// DefaultModule is the Python module of the client.
-const DefaultModule = "sglang.bench_serving"
+// Names of the client's Python module. The new one came with NewSince, which calls the old one
+// deprecated: it warns, and does the same.
+const (
+	DefaultModule = "sglang.bench_serving"
+	NewModule     = "sglang.benchmark.serving"
+	NewSince      = "0.5.15"
+)
 
 // New decodes the table. module is the client's Python module, "" for the
 // default.
@@ -97,7 +107,7 @@ var vllms = map[string]string{
 	"num_warmups": "warmup_requests", "save_detailed": "output_details", "extra_body": "extra_request_body",
 	"logprobs":     "return_logprob",
 	"lora_modules": "lora_name", "input_len": "random_input", "output_len": "random_output",
-	"save_result": "", "append_result": "", "percentile_metrics": "", "metric_percentiles": "", "goodput": "",
+	"save_result": "", "append_result": "", "percentile_metrics": "", "metric_percentiles": "",
 	"burstiness": "", "ignore_eos": "",
 	"random_prefix_len": "", "ramp_up_strategy": "", "ramp_up_start_rps": "", "ramp_up_end_rps": "",
 }
@@ -145,9 +155,37 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 			}
 		}
 	}
+	if g := l.cfg.Goodput; g != nil {
+		if _, err := limits(*g); err != nil {
+			c.Addf(known.PosOf("goodput"), "bench_cmd_args.goodput: %v", err)
+		}
+	}
 	if r := *l.cfg.RandomRangeRatio; !(r >= 0 && r <= 1) {
 		c.Addf(known.PosOf("random_range_ratio"), "bench_cmd_args.random_range_ratio is %v, must be 0-1", r)
 	}
+}
+
+// goodputLimit is one word of goodput.
+var goodputLimit = regexp.MustCompile(`^(ttft|tpot|e2el):(\d+(?:\.\d+)?)$`)
+
+// limits are those of goodput, in ms.
+func limits(text string) (map[string]float64, error) {
+	all := map[string]float64{}
+	for _, word := range strings.Fields(text) {
+		m := goodputLimit.FindStringSubmatch(word)
+		if m == nil {
+			return nil, fmt.Errorf("%q: want ttft:MS, tpot:MS or e2el:MS", word)
+		}
+		ms, err := strconv.ParseFloat(m[2], 64)
+		if err != nil || ms <= 0 {
+			return nil, fmt.Errorf("%q: want more than 0 ms", word)
+		}
+		all[m[1]] = ms
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no limit: want ttft:MS, tpot:MS or e2el:MS")
+	}
+	return all, nil
 }
 
 // Name is who measures, for the record.
@@ -156,6 +194,9 @@ func (l *Load) Name() string { return l.module }
 // Options is the load as plain data, for the record.
 func (l *Load) Options() map[string]any {
 	m, c := l.extra.Plain(), l.cfg
+	if c.Goodput != nil {
+		m["goodput"] = *c.Goodput
+	}
 	for key, v := range map[string]any{
 		"backend": *c.Backend, "dataset_name": *c.DatasetName, "num_prompts": *c.NumPrompts,
 		"max_concurrency": *c.MaxConcurrency,
@@ -172,6 +213,9 @@ func (l *Load) Options() map[string]any {
 func (l *Load) Expect() plan.Expect {
 	c := l.cfg
 	e := plan.Expect{NumPrompts: *c.NumPrompts, Concurrency: *c.MaxConcurrency, Warmups: *c.WarmupRequests}
+	if c.Goodput != nil {
+		e.Goodput, _ = limits(*c.Goodput) // New refused it otherwise
+	}
 	if strings.HasPrefix(*c.DatasetName, "random") && *c.RandomRangeRatio == 1 {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = *c.RandomInput, *c.RandomOutput, !l.disabled("disable_ignore_eos")
 	}
@@ -204,6 +248,9 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	argv = append(argv, serving.Options(l.extra, serving.StoreTrue)...)
 	if *c.OutputDetails {
 		argv = append(argv, plan.Text("--output-details"))
+	}
+	if c.Goodput != nil {
+		argv = append(append(argv, plan.Text("--goodput")), plan.Texts(strings.Fields(*c.Goodput)...)...)
 	}
 	if t.Disaggregated {
 		argv = append(argv, plan.Text("--pd-separated"))

@@ -43,6 +43,7 @@ func TestCommand(t *testing.T) {
 		command(t, "output_details = false\nseed = 3\nflush_cache = true\ndisable_tqdm = false\nextra-request-body = {a = [1]}", false))
 	require.Contains(t, command(t, "random_range_ratio = 0.25\nnum_prompts = 7\nbackend = 'vllm'", false),
 		"--backend vllm ")
+	require.Contains(t, command(t, "goodput = 'ttft:500 tpot:50'", false), "--output-details --goodput ttft:500 tpot:50")
 }
 
 // covers: CD-17
@@ -60,6 +61,8 @@ func TestExpect(t *testing.T) {
 		"random_range_ratio = 0.5":  {NumPrompts: 30, Concurrency: 16, Warmups: 2},
 		"dataset_name = 'sharegpt'\nwarmup_requests = 0": {NumPrompts: 30, Concurrency: 16},
 		"dataset_name = 'sharegpt'":                      {NumPrompts: 30, Concurrency: 16, Warmups: 2},
+		"dataset_name = 'sharegpt'\ngoodput = 'ttft:500 e2el:2500.5'": {NumPrompts: 30, Concurrency: 16, Warmups: 2,
+			Goodput: map[string]float64{"ttft": 500, "e2el": 2500.5}},
 	} {
 		l, err := newLoad(t, text)
 		require.NoError(t, err)
@@ -78,6 +81,9 @@ func TestRefusals(t *testing.T) {
 		"output_file = 'x'":        "bench_cmd_args.output_file: profllm sets this argument itself",
 		"max_concurrency = [1]":    "max_concurrency is a list, but one value is needed",
 		"backend = 1":              "backend must be a string",
+		"goodput = 'ttft:9 x:1'":   "t.toml:1:1: bench_cmd_args.goodput: \"x:1\": want ttft:MS, tpot:MS or e2el:MS",
+		"goodput = 'ttft:0'":       "\"ttft:0\": want more than 0 ms",
+		"goodput = ' '":            "no limit",
 	} {
 		_, err := newLoad(t, text)
 		require.ErrorContains(t, err, want, text)

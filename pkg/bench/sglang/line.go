@@ -58,6 +58,7 @@ func parseLine(line []byte, file string, number int) (*record, error) {
 		return nil, errNoResult
 	}
 	r.countRequests()
+	r.forgetServersLengths()
 	r.compare()
 	return r, nil
 }
@@ -83,6 +84,16 @@ func (r *record) countRequests() {
 	}
 }
 
+// forgetServersLengths leaves out the prompt lengths of the single requests where they may be the
+// server's count: since 0.5.21 they are, while the total of the same file stays the client's own. The
+// p95 of TTFT came a little before, with 0.5.14.
+func (r *record) forgetServersLengths() {
+	_, recent := r.part.Metrics.Latency[result.TTFT].Percentile(95)
+	if r.part.Samples != nil && recent {
+		r.part.Samples.InputLen = nil
+	}
+}
+
 func (r *record) warn(kind result.WarningKind, key string, col int, text string) {
 	r.part.Warnings = append(r.part.Warnings,
 		result.Warning{Kind: kind, File: r.file, Line: r.line, Col: col, Key: key, Text: text})
@@ -92,6 +103,9 @@ func (r *record) warn(kind result.WarningKind, key string, col int, text string)
 // counts of another tokenizer.
 var ignored = map[string]bool{
 	"tag": true, "sharegpt_output_len": true,
+	// Since 0.5.23: of --goodput, beside request_goodput, and of --cache-report.
+	"goodput_slos_ms": true, "slo_attainment": true, "slo_attainment_by_metric": true,
+	"cache_report": true, "cached_tokens": true, "cached_tokens_details": true,
 	"total_input_text_tokens": true, "total_input_vision_tokens": true, "total_output_tokens_retokenized": true,
 	"generated_texts": true, "output_throughput_retokenized": true, "total_throughput_retokenized": true,
 }
@@ -122,7 +136,7 @@ func (r *record) float(name string, raw []byte, col int) bool {
 	to, ok := map[string]**float64{
 		"duration": &m.Duration, "request_throughput": &m.RequestThroughput, "input_throughput": &m.InputThroughput,
 		"output_throughput": &m.OutputThroughput, "total_throughput": &m.TotalTokenThroughput,
-		"accept_length":           &m.AcceptanceLength,
+		"accept_length": &m.AcceptanceLength, "request_goodput": &m.RequestGoodput,
 		"max_output_tokens_per_s": &m.MaxOutputTokensPerS, "max_concurrent_requests": &m.MaxConcurrentRequests,
 		"concurrency": &m.MeanConcurrentRequests, // measured; max_concurrency is the cap
 	}[name]

@@ -1,6 +1,6 @@
-// Package sglang runs SGLang's load client, python3 -m sglang.bench_serving, and
-// reads the JSON lines that it appends to its --output-file, in every form they
-// had since 2024.
+// Package sglang runs SGLang's load client, python3 -m sglang.bench_serving, since
+// 0.5.15 sglang.benchmark.serving, and reads the JSON lines that it appends to its
+// --output-file, in every form they had since 2024.
 //
 // A line is one benchmark. The first valid one with a completed request is
 // taken. The package does not judge the numbers.

@@ -45,36 +45,67 @@ func TestDetailed(t *testing.T) {
 	m := p.Metrics
 	require.Equal(t, "sglang-bench", p.Benchmark.Kind)
 	require.Equal(t, "sglang", p.Benchmark.Backend)
-	require.Equal(t, "random", p.Benchmark.DatasetName)
+	require.Equal(t, "random-ids", p.Benchmark.DatasetName)
+	require.True(t, p.Simulated, "the client keeps what the server says of itself")
 	require.True(t, math.IsInf(float64(*p.Benchmark.RequestRate), 1), "the bare word Infinity")
-	require.Equal(t, []int{4, 3, 1, 2},
+	require.Equal(t, []int{8, 5, 3, 1},
 		[]int{*m.NumPrompts, *m.CompletedRequests, *m.FailedRequests, *m.MaxConcurrency})
 	require.Equal(t, []string{"num_prompts"}, m.Derived, "the failures are the client's own list")
-	require.InDelta(t, 1.1129032258064515, *m.MeanConcurrentRequests, 0,
+	require.InDelta(t, 0.9767156585843327, *m.MeanConcurrentRequests, 0,
 		"concurrency is measured, max_concurrency asked for")
-	require.InDelta(t, 4.082482904638628, *m.Latency[result.TTFT].Std, 0)
-	require.InDelta(t, 21.919999999999998, m.Latency[result.ITL].Percentiles[99], 0)
-	require.InDelta(t, 21.6, m.Latency[result.ITL].Percentiles[95], 0)
-	require.Equal(t, []int64{48, 12}, []int64{*m.TotalInputTokens, *m.TotalOutputTokens})
-	require.InDelta(t, 3/0.31, *m.RequestThroughput, 1e-9)
-	require.InDelta(t, 60/0.31, *m.TotalTokenThroughput, 1e-9)
-	require.InDelta(t, 55, *m.Latency[result.TTFT].Mean, 1e-9)
-	require.Equal(t, 3, *m.Latency[result.TPOT].N)
-	require.Equal(t, 9, *m.Latency[result.ITL].N)
-	p90, ok := m.Latency[result.E2EL].Percentile(90)
+	require.InDelta(t, 0.306916730837472, *m.Latency[result.TTFT].Std, 0)
+	require.InDelta(t, 22.799775597377447, m.Latency[result.ITL].Percentiles[99], 0)
+	require.InDelta(t, 21.17151399943395, m.Latency[result.ITL].Percentiles[95], 0)
+	require.Equal(t, []int64{80, 20}, []int64{*m.TotalInputTokens, *m.TotalOutputTokens})
+	require.InDelta(t, 5 / *m.Duration, *m.RequestThroughput, 1e-9)
+	require.Nil(t, m.TotalTokenThroughput, "0.5.5 does not say it")
+	require.Equal(t, 5, *m.Latency[result.TPOT].N)
+	require.Equal(t, 15, *m.Latency[result.ITL].N)
+	p99, ok := m.Latency[result.E2EL].Percentile(99)
 	require.True(t, ok, "e2e_latency is our e2el")
-	require.InDelta(t, 120.2, p90, 1e-9)
-	require.Equal(t, []string{"", "", "", "Internal Server Error"}, p.Samples.Errors)
-	require.Equal(t, []float64{0.05, 0.06, 0.055, 0}, p.Samples.TTFT)
+	require.InDelta(t, 112.331689435523, p99, 1e-9)
+	const failed = "Internal Server Error"
+	require.Equal(t, []string{"", failed, failed, "", failed, "", "", ""}, p.Samples.Errors)
+	require.Len(t, p.Samples.InputLen, 8)
+	require.InDelta(t, 0.05198443400149699, p.Samples.TTFT[0], 0)
+	require.Zero(t, p.Samples.TTFT[1])
+}
+
+// The client knows more statistics since 0.5.14, and its lengths of single prompts are the server's
+// count since 0.5.21: they and the total are of two tokenizers.
+func TestSuccessor(t *testing.T) {
+	p, err := sglang.Parser{File: "0.5.23.jsonl"}.Parse(os.DirFS("testdata"))
+	require.NoError(t, err)
+	require.Empty(t, p.Warnings)
+	require.Zero(t, p.UnknownKeys)
+	m := p.Metrics
+	require.Equal(t, []int{8, 5, 3, 2},
+		[]int{*m.NumPrompts, *m.CompletedRequests, *m.FailedRequests, *m.MaxConcurrency})
+	require.EqualValues(t, 80, *m.TotalInputTokens)
+	require.Nil(t, p.Samples.InputLen)
+	require.Len(t, p.Samples.OutputLen, 8)
+	require.InDelta(t, 14.682554537364537, *m.RequestGoodput, 0)
+	require.InDelta(t, 293.6510907472907, *m.TotalTokenThroughput, 0)
+	require.InDelta(t, 20, *m.MaxOutputTokensPerS, 0)
+	for _, f := range []result.Family{result.TTFT, result.TPOT, result.ITL, result.E2EL} {
+		for _, rank := range []float64{50, 90, 95, 99} {
+			_, ok := m.Latency[f].Percentile(rank)
+			require.True(t, ok, "p%v of %s", rank, f)
+		}
+	}
 }
 
 func TestWithoutDetails(t *testing.T) {
-	p, err := sglang.Parser{File: "2025.jsonl"}.Parse(os.DirFS("testdata"))
+	p, err := sglang.Parser{File: "0.4.3.jsonl"}.Parse(os.DirFS("testdata"))
 	require.NoError(t, err)
 	require.Empty(t, p.Warnings)
+	require.Zero(t, p.UnknownKeys)
 	require.Nil(t, p.Samples)
 	require.Nil(t, p.Metrics.NumPrompts, "the client does not say, and nothing was counted")
 	require.Nil(t, p.Metrics.FailedRequests)
+	require.Nil(t, p.Metrics.AcceptanceLength)
+	p, err = parse(t, `{"completed": 1, "duration": 2.0, "accept_length": 2.5}`)
+	require.NoError(t, err)
 	require.Equal(t, 2.5, *p.Metrics.AcceptanceLength)
 }
 
@@ -84,7 +115,7 @@ func TestAppended(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []result.WarningKind{result.Truncated, result.Appended}, kinds(p))
 	require.Equal(t, 4, p.Warnings[0].Line)
-	require.Equal(t, 701, p.Warnings[0].Col, "where the text ends, which holds bare words")
+	require.Equal(t, 713, p.Warnings[0].Col, "where the text ends, which holds bare words")
 	require.Equal(t, 2, p.Warnings[1].Line)
 	require.Contains(t, p.Warnings[1].Text, "3 results in one file, the one in line 2 was used")
 	require.Equal(t, 3, *p.Metrics.CompletedRequests)
@@ -182,7 +213,7 @@ func TestCompressed(t *testing.T) {
 	var b bytes.Buffer
 	w, err := xz.NewWriter(&b)
 	require.NoError(t, err)
-	_, err = w.Write(sample(t, "2025.jsonl"))
+	_, err = w.Write(sample(t, "0.4.3.jsonl"))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	p, err := sglang.Parser{}.Parse(fstest.MapFS{sglang.DefaultFile + ".xz": {Data: b.Bytes()}})
@@ -193,7 +224,7 @@ func TestCompressed(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{sglang.DefaultFile, "2025.jsonl", "appended.jsonl"} {
+	for _, name := range []string{sglang.DefaultFile, "0.4.3.jsonl", "0.5.23.jsonl", "appended.jsonl"} {
 		f.Add(sample(f, name))
 	}
 	f.Add([]byte(`{"completed": -Infinity, "duration": NaN, "x\"": "\\"}` + "\n{"))

@@ -55,6 +55,7 @@ type sequence struct {
 	max     int // max_tokens, for the metrics
 	seed    uint64
 	remote  *KVParams // the KV cache comes from there; nil: computed here
+	room    *uint64   // decode asks for the KV cache by this number; nil: it does not
 	cached  int       // prompt tokens found in this server's cache, once admitted
 	out     int       // tokens generated
 }
@@ -104,6 +105,9 @@ func (e *engine) run(ctx context.Context, s *sequence, emit func([]token) error)
 			return err
 		}
 		i += n
+	}
+	if s.room != nil {
+		e.kv.rooms.open(*s.room)
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ func (s *Server) sequences(j *job) []*sequence {
 			if s.engine.kv != nil && j.sample.KV != nil && j.sample.KV.DoRemotePrefill {
 				q.remote = j.sample.KV
 			}
+			s.handOver(q, j)
 			all = append(all, q)
 		}
 	}

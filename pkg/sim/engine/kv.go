@@ -32,6 +32,8 @@ type KVParams struct {
 	Expiry          any     `json:"remote_blocks_expiry_time"`
 	Mode            string  `json:"transfer_mode"`
 	Cached          int     `json:"remote_prefill_cached_tokens"`
+
+	room *uint64 // of SGLang: the KV cache is asked for by this number
 }
 
 // A connector plays NIXL: it announces this server's engine id on the side channel and fetches
@@ -43,6 +45,7 @@ type connector struct {
 	port      int
 	tp        int
 	blockSize int
+	rooms     rooms
 
 	mu        sync.Mutex
 	nextBlock int
@@ -75,6 +78,58 @@ const HandshakeTimeout = 5 * time.Second
 type announcement struct {
 	EngineID string `json:"engine_id"`
 	Engine   string `json:"engine"` // "profllm-sim"
+	// Of SGLang: decode sends it, and gets it back once prefill has computed the KV cache.
+	Room *uint64 `json:"room,omitempty"`
+}
+
+// roomTimeout is how long decode waits for a KV cache (SGLANG_DISAGGREGATION_WAITING_TIMEOUT).
+const roomTimeout = 300 * time.Second
+
+// rooms are the KV caches that prefill has computed or decode has asked for, by bootstrap_room. The
+// zero value has none.
+type rooms struct {
+	mu   sync.Mutex
+	done map[uint64]chan struct{} // closed once computed
+}
+
+func (r *rooms) door(room uint64) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == nil {
+		r.done = map[uint64]chan struct{}{}
+	}
+	if r.done[room] == nil {
+		r.done[room] = make(chan struct{})
+	}
+	return r.done[room]
+}
+
+// open tells that the KV cache is there. A second request with the same number changes nothing.
+func (r *rooms) open(room uint64) {
+	door := r.door(room)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-door:
+	default:
+		close(door)
+	}
+}
+
+// enter waits for the KV cache and forgets it: it is fetched once.
+func (r *rooms) enter(room uint64, patience time.Duration) bool {
+	door := r.door(room)
+	defer func() {
+		r.mu.Lock()
+		delete(r.done, room)
+		r.mu.Unlock()
+	}()
+	select {
+	case <-door:
+		return true
+	case <-time.After(patience):
+		return false
+	}
 }
 
 func newConnector(c Config, env func(string) string, id string) (*connector, error) {
@@ -104,6 +159,14 @@ func (k *connector) announce(l net.Listener) {
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(HandshakeTimeout))
 			json.NewEncoder(c).Encode(announcement{EngineID: k.id, Engine: program.Version})
+			var asked announcement
+			if json.NewDecoder(io.LimitReader(c, 4096)).Decode(&asked) != nil || asked.Room == nil {
+				return // of vLLM's there is nothing more to say
+			}
+			c.SetDeadline(time.Now().Add(roomTimeout))
+			if k.rooms.enter(*asked.Room, roomTimeout) {
+				json.NewEncoder(c).Encode(announcement{EngineID: k.id, Engine: program.Version, Room: asked.Room})
+			}
 		}()
 	}
 }
@@ -164,27 +227,45 @@ func (k *connector) fetch(ctx context.Context, from *KVParams, tokens int, m *re
 }
 
 func handshake(ctx context.Context, from *KVParams) error {
-	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
+	patience := HandshakeTimeout
+	if from.room != nil {
+		patience = roomTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(from.Host, strconv.Itoa(from.Port)))
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(HandshakeTimeout))
-	line, err := bufio.NewReader(io.LimitReader(c, 4096)).ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("handshake with %s: %w", c.RemoteAddr(), err)
+	in := bufio.NewReader(io.LimitReader(c, 4096))
+	a, err := heard(in)
+	if err == nil && from.room != nil {
+		c.SetDeadline(time.Now().Add(roomTimeout))
+		if err = json.NewEncoder(c).Encode(announcement{Engine: program.Version, Room: from.room}); err == nil {
+			from.EngineID = a.EngineID // any that answers for the room
+			a, err = heard(in)
+		}
 	}
-	var a announcement
-	if err := json.Unmarshal(line, &a); err != nil {
+	if err != nil {
 		return fmt.Errorf("handshake with %s: %w", c.RemoteAddr(), err)
 	}
 	if a.EngineID != from.EngineID {
 		return fmt.Errorf("engine at %s is %s, not %s", c.RemoteAddr(), a.EngineID, from.EngineID)
 	}
 	return nil
+}
+
+// heard reads one announcement.
+func heard(in *bufio.Reader) (a announcement, err error) {
+	line, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &a)
+	}
+	return a, err
 }
 
 func (k *connector) note(s transferStats) {

@@ -24,6 +24,7 @@ type sampling struct {
 	ReturnTokenIDs bool           `json:"return_token_ids"`
 	KV             *KVParams      `json:"kv_transfer_params"`
 	RequestID      string         `json:"request_id"`
+	bootstrap
 }
 
 type streamOptions struct {

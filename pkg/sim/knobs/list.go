@@ -22,6 +22,9 @@ const GPUsVar = "PROFLLM_SIM_GPUS"
 // is a part of their UUIDs.
 const MachineVar = "PROFLLM_SIM_MACHINE"
 
+// SGLangVar is the knob that names a Python with SGLang's real client and router.
+const SGLangVar = "PROFLLM_SIM_SGLANG"
+
 // A Knob is a variable that changes the simulation.
 type Knob struct{ Name, Default, Meaning string }
 
@@ -36,6 +39,7 @@ var Knobs = []Knob{
 	{"PROFLLM_SIM_TOKENS", "words", "`words`: a token is up to three letters; `bytes`: a token is a byte"},
 	{"PROFLLM_SIM_FLAGS", "", "whose flags `vllm serve` has: a release of vLLM such as `0.10.2` (default 0.32.0), with further options behind commas; or `any`"},
 	{"PROFLLM_SIM_RAY", "", "path of a real `ray` to run instead of the simulated one"},
+	{SGLangVar, "", "path of a `python` that has SGLang's client and router, which then run instead of the simulated ones"},
 	{GPUsVar, "", "number of simulated GPUs of each node; without it, no GPU is sampled"},
 	{MachineVar, "", "is added to the UUIDs of simulated GPUs, so that those of two machines differ"},
 	{FaultsVar, "", "faults to plant, see below"},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/sim/engine"
@@ -19,19 +20,44 @@ import (
 
 // Run runs one of SGLang's Python modules.
 func Run(ctx context.Context, p program.Process, module string, args []string) int {
+	router, client := slices.Contains(routers, module), slices.Contains(clients, module)
+	if real := p.Env(knobs.SGLangVar); real != "" && (router || client) {
+		return runReal(p, real, client, append([]string{real, "-m", module}, args...))
+	}
 	switch {
 	case module == "sglang.launch_server":
 		return launchServer(ctx, p, args)
-	case module == "sglang_router.launch_router" && p.Proxy != nil:
+	case router && p.Proxy != nil:
 		return launchRouter(ctx, p, args)
-	case module == "sglang.bench_serving":
-		return benchServing(ctx, p, args)
+	case client:
+		return benchServing(ctx, p, module, args)
 	case module == "sglang.test.run_eval":
 		return runEval(ctx, p, args)
 	}
 	return p.Fail(program.Missing,
-		fmt.Errorf("python3 -m %s is not simulated: want sglang.launch_server, sglang_router.launch_router, "+
-			"sglang.bench_serving or sglang.test.run_eval", module))
+		fmt.Errorf("python3 -m %s is not simulated: want sglang.launch_server, %s, %s or sglang.test.run_eval", module,
+			strings.Join(routers, ", "), strings.Join(clients, ", ")))
+}
+
+// The modules of SGLang's router and of its client, under all their names: the router is smg since
+// it left SGLang's repository, the client sglang.benchmark.serving since 0.5.15.
+var (
+	routers = []string{"sglang_router.launch_router", "smg.launch_router"}
+	clients = []string{"sglang.bench_serving", "sglang.benchmark.serving"}
+)
+
+// runReal becomes SGLang's own program. Its client measures real time, so that a faster
+// simulation would be its result.
+func runReal(p program.Process, python string, client bool, argv []string) int {
+	n, err := knobs.Speed(p.Env)
+	if err == nil && client && n > 1 {
+		err = fmt.Errorf("SGLang's real client knows nothing of simulated time that passes %d times faster\n"+
+			"\thint: add --speed 1", n)
+	}
+	if err != nil {
+		return p.Fail(program.Usage, err)
+	}
+	return p.Fail(program.Failed, fmt.Errorf("run %s: %w", python, syscall.Exec(python, argv, p.Environ)))
 }
 
 // sglangConfig is what the simulated SGLang server takes from its flags beside those of every

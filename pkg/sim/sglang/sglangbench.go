@@ -18,9 +18,10 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// benchServing is python3 -m sglang.bench_serving: profllm's load client over /v1/completions,
-// where the real one speaks /generate, and its result under SGLang's names.
-func benchServing(ctx context.Context, p program.Process, args []string) int {
+// benchServing is python3 -m sglang.bench_serving, or sglang.benchmark.serving: profllm's load
+// client over /v1/completions, where the real one speaks /generate, and its result under SGLang's
+// names.
+func benchServing(ctx context.Context, p program.Process, module string, args []string) int {
 	f := program.ParseFlags(args)
 	dir, err := os.MkdirTemp("", "profllm-sim-bench-")
 	if err != nil {
@@ -44,7 +45,7 @@ func benchServing(ctx context.Context, p program.Process, args []string) int {
 	if err == nil {
 		var speed int
 		if speed, err = knobs.Speed(p.Env); err == nil {
-			err = appendLine(&f, &r, rate(&f)*float64(speed))
+			err = appendLine(&f, &r, rate(&f)*float64(speed), module == "sglang.benchmark.serving")
 		}
 	}
 	if err != nil {
@@ -84,6 +85,9 @@ func clientArgs(f *program.Flags) ([]string, error) {
 		"--request-rate", f.Text("request-rate", "inf"), "--seed", f.Text("seed", "1"), "--temperature", "0",
 		"--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "90,95,99", "--save-result",
 		"--save-detailed",
+	}
+	if limits := f.Values["goodput"]; len(limits) > 0 {
+		argv = append(append(argv, "--goodput"), limits...)
 	}
 	if c := f.Text("max-concurrency", ""); c != "" {
 		argv = append(argv, "--max-concurrency", c)
@@ -129,8 +133,27 @@ type member struct {
 	value any
 }
 
-// appendLine writes one line of the --output-file. simulated is ours.
-func appendLine(f *program.Flags, r *clientResult, rate float64) error {
+// families are the statistics of a line: those of 0.5.10, and those of 0.5.23.
+func families(recent bool) []family {
+	if recent {
+		all := []string{"mean", "median", "std", "p90", "p95", "p99"}
+		return []family{{"e2el", "e2e_latency", all}, {"ttft", "ttft", all}, {"tpot", "tpot", all}, {"itl", "itl", all}}
+	}
+	return []family{
+		{"e2el", "e2e_latency", []string{"mean", "median", "std", "p90", "p99"}},
+		{"ttft", "ttft", []string{"mean", "median", "std", "p99"}},
+		{"tpot", "tpot", []string{"mean", "median", "std", "p99"}},
+		{"itl", "itl", []string{"mean", "median", "std", "p95", "p99"}},
+	}
+}
+
+type family struct {
+	ours, theirs string
+	stats        []string
+}
+
+// appendLine writes one line of the --output-file. simulated is ours. recent is the form of 0.5.23.
+func appendLine(f *program.Flags, r *clientResult, rate float64, recent bool) error {
 	sum := 0.0
 	for _, s := range r.Latencies {
 		sum += s
@@ -144,21 +167,14 @@ func appendLine(f *program.Flags, r *clientResult, rate float64) error {
 		{"random_output_len", asked("random-output-len")}, {"random_range_ratio", asked("random-range-ratio")},
 		{"server_info", map[string]any{"version": program.Version, "simulated": true}}, {"duration", r.Duration},
 		{"completed", r.Completed},
-		{"total_input_tokens", r.Input}, {"total_output_tokens", r.Output},
+		{"total_input_tokens", r.Input}, {"total_input_text_tokens", r.Input}, {"total_input_vision_tokens", 0},
+		{"total_output_tokens", r.Output},
 		{"total_output_tokens_retokenized", r.Output},
 		{"request_throughput", r.Requests}, {"input_throughput", float64(r.Input) / r.Duration},
 		{"output_throughput", r.OutputRate},
 		{"total_throughput", r.TotalRate},
 	}
-	for _, family := range []struct {
-		ours, theirs string
-		stats        []string
-	}{
-		{"e2el", "e2e_latency", []string{"mean", "median", "std", "p90", "p99"}},
-		{"ttft", "ttft", []string{"mean", "median", "std", "p99"}},
-		{"tpot", "tpot", []string{"mean", "median", "std", "p99"}},
-		{"itl", "itl", []string{"mean", "median", "std", "p95", "p99"}},
-	} {
+	for _, family := range families(recent) {
 		for _, stat := range family.stats {
 			line = append(line, member{stat + "_" + family.theirs + "_ms", r.all[stat+"_"+family.ours+"_ms"]})
 		}
@@ -166,6 +182,9 @@ func appendLine(f *program.Flags, r *clientResult, rate float64) error {
 	line = append(line, member{"concurrency", sum / r.Duration}, member{"accept_length", nil},
 		member{"max_output_tokens_per_s", r.PeakTokens}, member{"max_concurrent_requests", r.PeakRequests},
 		member{"simulated", true})
+	if recent && len(f.Values["goodput"]) > 0 {
+		line = append(line, member{"request_goodput", r.all["request_goodput"]})
+	}
 	if f.Bool("output-details", false) {
 		line = append(line, member{"input_lens", r.InputLens}, member{"output_lens", r.OutputLens},
 			member{"ttfts", r.TTFTs},

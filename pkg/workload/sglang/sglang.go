@@ -7,7 +7,9 @@ package sglang
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -21,7 +23,10 @@ type Config struct {
 	Model        string `toml:"model"`         // Hugging Face id or path; default Qwen/Qwen3-8B.
 	ServeModule  string `toml:"serve_module"`  // Python module of the server; default sglang.launch_server.
 	RouterModule string `toml:"router_module"` // Python module of the router; default sglang_router.launch_router.
-	BenchModule  string `toml:"bench_module"`  // Python module of the client; default sglang.bench_serving.
+	// Python module of the client; default sglang.bench_serving, or sglang.benchmark.serving where engine_version
+	// or the tag of the image says 0.5.15 or later.
+	BenchModule string        `toml:"bench_module"`
+	Router      *source.Table `toml:"router"` // Options of the router, such as policy = "round_robin" (profllm).
 }
 
 // role holds the keys of [cmd_args.prefill] and [cmd_args.decode] that are
@@ -45,11 +50,19 @@ const (
 // bootstrapPort is SGLang's default of --disaggregation-bootstrap-port.
 const bootstrapPort = 8998
 
-// routerHealth is the default readiness path of the router. It has no model of its
-// own: it answers /v1/models once a server does. A server's own /v1/models, CloudAI's
-// default for a single one, answers before its warm-up request is done; /health
-// then.
-const routerHealth = "/v1/models"
+// routerHealth is the default readiness path of the router: it answers 200 once a prefill and a
+// decode server are registered. Its /health always does, and its /v1/models, CloudAI's default, once
+// any server is (sglang-router 0.1.9 to 0.3.2, smg 1.13). A server's own /v1/models answers before
+// its warm-up request is done; its /health then.
+const routerHealth = "/readiness"
+
+// miniHealth is the same of the small router in Python that --mini-lb runs: it answers 200 once every
+// server does (sglang_router/mini_lb.py, 0.3.2).
+const miniHealth = "/health_generate"
+
+// metricsPort is where SGLang's router serves its own metrics, unless told otherwise. Fixed, it would
+// let one router of a node only.
+const metricsPort = 29000
 
 // knownOptions are SGLang's: one near to them is misspelt.
 var knownOptions = []string{
@@ -60,6 +73,14 @@ var knownOptions = []string{
 	"max_running_requests", "max_total_tokens", "mem_fraction_static", "quantization", "random_seed",
 	"schedule_policy", "served_model_name",
 	"skip_server_warmup", "tokenizer_path", "trust_remote_code",
+}
+
+// plannedOfRouter are options of the router that the plan sets, and what to do instead.
+var plannedOfRouter = map[string]string{
+	"host": "set cmd_args.host", "port": "set cmd_args.port", "prefill": "write [cmd_args.prefill]",
+	"decode": "write [cmd_args.decode]", "pd_disaggregation": "leave it out", "worker_urls": "leave it out",
+	"prometheus_port": "leave it out", "worker_startup_timeout_secs": "set cmd_args.serve_wait_seconds",
+	"worker_startup_check_interval": "leave it out",
 }
 
 var engine = &serving.Engine{
@@ -112,7 +133,21 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		}
 	}
 	w.checkBackends(&c)
+	w.checkRouter(&c)
 	return w, c.Err()
+}
+
+// checkRouter refuses options of the router that profllm sets, and a router that nothing needs.
+func (w *Workload) checkRouter(c *source.Complaints) {
+	for _, key := range w.cfg.Router.Keys() {
+		pos := w.cfg.Router.KeyPos(key)
+		if instead, ok := plannedOfRouter[strings.ReplaceAll(key, "-", "_")]; ok {
+			c.Add(source.Errorf(pos, "router.%s: profllm sets this option itself", key).Hintf("%s", instead))
+		} else if !w.Disaggregated() {
+			c.Add(source.Errorf(pos, "router.%s: without [cmd_args.prefill] there is no router", key).
+				Hintf("remove it, or add [cmd_args.prefill]"))
+		}
+	}
 }
 
 // backend is how a role's KV blocks move.
@@ -216,11 +251,26 @@ func (w *Workload) addRouter(s *plan.Service, list []serving.Instance) {
 	}
 	argv = append(argv, plan.Texts("--host", w.Host, "--port")...)
 	argv = append(argv, plan.Word{plan.PortNumber("proxy")})
+	s.Ports = append(s.Ports, plan.Port{Name: "proxy_metrics", Base: metricsPort, Step: 1, Count: 1, Role: list[0].Name})
+	argv = append(argv, plan.Text("--prometheus-port"), plan.Word{plan.PortNumber("proxy_metrics")})
 	argv = append(argv, plan.Texts("--worker-startup-timeout-secs", strconv.Itoa(int(w.Wait.Seconds())),
 		"--worker-startup-check-interval", "2")...)
+	if w.cfg.Router != nil {
+		argv = append(argv, serving.Options(w.cfg.Router, serving.StoreTrue)...)
+	}
 	health := routerHealth
+	if w.mini() {
+		health = miniHealth
+	}
 	if w.Healthcheck != nil {
 		health = *w.Healthcheck
 	}
 	w.AddProxy(s, list[0], health, argv, true)
+}
+
+// mini reports whether the router is the small one.
+func (w *Workload) mini() bool {
+	return slices.ContainsFunc(w.cfg.Router.Keys(), func(key string) bool {
+		return strings.ReplaceAll(key, "-", "_") == "mini_lb" && w.cfg.Router.Get(key).Any == true
+	})
 }

@@ -109,9 +109,9 @@ disaggregation_transfer_backend = "mooncake"
 	require.Equal(t, "python3 -m sglang.launch_server --model-path m --host 0.0.0.0 --port ${port:decode} --disaggregation-mode decode "+
 		"--disaggregation-transfer-backend mooncake", argv(d))
 	require.Equal(t, "python3 -m sglang_router.launch_router --pd-disaggregation --prefill http://${addr:prefill}:${port:prefill} ${port:prefill_bootstrap} "+
-		"--decode http://${addr:decode}:${port:decode} --host 0.0.0.0 --port ${port:proxy} --worker-startup-timeout-secs 300 --worker-startup-check-interval 2", argv(router))
+		"--decode http://${addr:decode}:${port:decode} --host 0.0.0.0 --port ${port:proxy} --prometheus-port ${port:proxy_metrics} --worker-startup-timeout-secs 300 --worker-startup-check-interval 2", argv(router))
 	require.Equal(t, map[string]int{"proxy": 8300, "prefill": 8400, "prefill_bootstrap": 8998, "prefill_dist": 20000,
-		"decode": 8500}, ports(s))
+		"decode": 8500, "proxy_metrics": 29000}, ports(s))
 	require.Equal(t, "0,1", env(d, "CUDA_VISIBLE_DEVICES"))
 	require.Equal(t, []string{"0-1", "2", "0"}, []string{p.Nodes.String(), d.Nodes.String(), router.Nodes.String()})
 	require.True(t, router.Step.Container)
@@ -265,8 +265,26 @@ func TestHealthRules(t *testing.T) {
 	require.Equal(t, "/y", path("healthcheck='/x'\nserve_healthcheck='/y'", "serve"))
 	require.Equal(t, "/health", path("healthcheck='/x'\nprefill={}", "decode"))
 	require.Equal(t, "/y", path("serve_healthcheck='/y'\nprefill={}", "prefill"))
-	require.Equal(t, "/v1/models", path("prefill={}", "proxy"))
+	require.Equal(t, "/readiness", path("prefill={}", "proxy"))
 	require.Equal(t, "/x", path("healthcheck='/x'\nprefill={}", "proxy"))
+	require.Equal(t, "/health_generate", path("prefill={}\nrouter={mini-lb=true}", "proxy"))
+	require.Equal(t, "/readiness", path("prefill={}\nrouter={mini_lb=false}", "proxy"))
+}
+
+func TestRouterOptions(t *testing.T) {
+	two := plan.Cluster{Nodes: 2, GPUsPerNode: 4}
+	s, err := serve(t, "prefill={}\nrouter={policy='round_robin', decode-policy='power_of_two', disable_retries=true}", two)
+	require.NoError(t, err)
+	require.Contains(t, argv(roleOf(s, "proxy")),
+		" --worker-startup-check-interval 2 --policy round_robin --decode-policy power_of_two --disable-retries")
+	for args, want := range map[string]string{
+		"prefill={}\nrouter={port=1}":             "t.toml:2:9: router.port: profllm sets this option itself\n\thint: set cmd_args.port",
+		"prefill={}\nrouter={prometheus-port=1}":  "router.prometheus-port: profllm sets this option itself",
+		"decode={tp=1}\nrouter={policy='random'}": "router.policy: without [cmd_args.prefill] there is no router",
+	} {
+		_, err := serve(t, args, two)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func TestModulesAndPorts(t *testing.T) {
@@ -274,7 +292,7 @@ func TestModulesAndPorts(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, argv(roleOf(s, "decode")), "python3 -m a.b ")
 	require.Contains(t, argv(roleOf(s, "proxy")), "python3 -m c ")
-	require.Equal(t, map[string]int{"proxy": 9000, "prefill": 9100, "prefill_bootstrap": 12000, "decode": 9200},
+	require.Equal(t, map[string]int{"proxy": 9000, "proxy_metrics": 29000, "prefill": 9100, "prefill_bootstrap": 12000, "decode": 9200},
 		ports(s))
 }
 

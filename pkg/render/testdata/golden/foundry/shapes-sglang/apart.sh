@@ -19,7 +19,7 @@
 # Printed from slurm/job.sh.tmpl (sha256:68d1bc7792a76913f7b64e86); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8500 + slot of the job
-#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+#   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 
 RUN=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -107,7 +107,7 @@ step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   --nnodes 2 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+# proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   '--container-image=registry.example#forge/sglang:0.9' \
   --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
@@ -117,7 +117,7 @@ step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
   python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" --host 0.0.0.0 --port "$PROXY_PORT" \
-  --worker-startup-timeout-secs 300 --worker-startup-check-interval 2 &
+  --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 300 --worker-startup-check-interval 2 &
 ROLES+=("proxy=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &

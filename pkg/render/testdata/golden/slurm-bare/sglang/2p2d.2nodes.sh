@@ -16,7 +16,7 @@
 #   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 #   decode_0: nodes 1, GPUs 0,1, ready when /health answers on port 8500 + slot of the job
 #   decode_1: nodes 1, GPUs 2,3, ready when /health answers on port 8700 + slot of the job
-#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+#   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -102,14 +102,15 @@ step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("decode_1=$!")
 
-# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+# proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   env PROFLLM_ROLE=proxy \
   python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" "$PREFILL_0_BOOTSTRAP_PORT" \
   --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" "$PREFILL_1_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" \
-  --host 0.0.0.0 --port "$PROXY_PORT" --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 &
+  --host 0.0.0.0 --port "$PROXY_PORT" --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 900 \
+  --worker-startup-check-interval 2 &
 ROLES+=("proxy=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &

@@ -17,7 +17,7 @@
 #   prefill_1: nodes 0, GPUs 4,5,6,7, ready when /health answers on port 8600 + slot of the job
 #   decode_0: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 #   decode_1: nodes 1, GPUs 4,5,6,7, ready when /health answers on port 8700 + slot of the job
-#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+#   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -121,7 +121,7 @@ step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 -
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
 ROLES+=("decode_1=$!")
 
-# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+# proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -132,7 +132,8 @@ step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
   --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" "$PREFILL_0_BOOTSTRAP_PORT" \
   --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" "$PREFILL_1_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" \
-  --host 0.0.0.0 --port "$PROXY_PORT" --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 &
+  --host 0.0.0.0 --port "$PROXY_PORT" --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 900 \
+  --worker-startup-check-interval 2 &
 ROLES+=("proxy=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &

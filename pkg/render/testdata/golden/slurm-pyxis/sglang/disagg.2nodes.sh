@@ -15,7 +15,7 @@
 # Printed from slurm/job.sh.tmpl (sha256:68d1bc7792a76913f7b64e86); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
-#   proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+#   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0
 PROFLLM=/shared/profllm/bin/profllm
@@ -96,7 +96,7 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 4 --mem-fraction-static 0.75 &
 ROLES+=("decode=$!")
 
-# proxy: nodes 0, ready when /v1/models answers on port 8300 + slot of the job
+# proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   --container-image=lmsysorg/sglang:v0.5.5 \
   --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
@@ -106,7 +106,7 @@ step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
   python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" --host 0.0.0.0 --port "$PROXY_PORT" \
-  --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 &
+  --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 &
 ROLES+=("proxy=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
