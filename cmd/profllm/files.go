@@ -129,7 +129,7 @@ func (e events) Submitted(o run.Outcome) {
 		}
 	}
 	if strings.HasPrefix(o.Submission.JobID, run.LocalPrefix) {
-		e.logf("%s: %s%s", relative(o.Dir), where(o.Unit), prefixed(", ", o.Unit.Carries()))
+		e.logf("%s: %s%s", relative(o.Dir), where(o), prefixed(", ", o.Unit.Carries()))
 		return
 	}
 	how := "submitted"
@@ -141,10 +141,13 @@ func (e events) Submitted(o run.Outcome) {
 		prefixed(", after ", strings.Join(o.Submission.Waits, " and ")))
 }
 
-// where is what a job on this machine runs on.
-func where(u *run.Unit) string {
+// where is what a job of this machine runs on.
+func where(o run.Outcome) string {
+	u := o.Unit
 	p, err := run.ReadPlan(u.Runs()[0])
 	switch gpus := u.Job().GPUsPerNode; {
+	case o.Submission.Allocation != "":
+		return quantity.Count(u.Job().Nodes, "node") + " of job " + o.Submission.Allocation
 	case err != nil || p.Rehearsal != nil:
 		return quantity.Count(u.Job().Nodes, "simulated node")
 	case gpus == 0:

@@ -29,6 +29,7 @@ func serveProxy(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	o.Logger.Info("profllm proxy", "address", l.Addr().String(), "prefill", o.Prefill, "decode", o.Decode)
+	o.Logger.Info("profllm proxy", "address", l.Addr().String(), "prefill", o.Prefill, "decode", o.Decode,
+		"servers", o.Servers)
 	return p.Serve(ctx, l)
 }

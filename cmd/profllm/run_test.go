@@ -320,8 +320,10 @@ func TestRunInAnAllocation(t *testing.T) {
 	dir, env := t.TempDir(), machine(t, 8)
 	here(t, dir, "cmd_args.decode.tensor_parallel_size = 2")
 	held := append(env, "SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu[01-02]", "SLURM_JOB_GPUS=4,5,6")
-	o := profllm(t, dir, held, "run", "--simulate", "s.toml")
-	require.Equal(t, exitUsage, o.code)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "one.toml"), []byte("name = \"one\"\nscheduler = \"standalone\"\n"+
+		"output_path = \"results\"\ninstall_path = \"install\"\n"), 0o644))
+	o := profllm(t, dir, held, "run", "--system", "one.toml", "s.toml")
+	require.Equal(t, exitUsage, o.code, "a system without Slurm")
 	require.Contains(t, o.stderr, "this shell holds job 4711 on gpu[01-02], and ")
 	o = profllm(t, dir, append(held, "SLURMD_NODENAME=gpu02"), "run", "--simulate", "s.toml")
 	require.Equal(t, exitOK, o.code)

@@ -228,6 +228,32 @@ api_server_count = 1
 	requireBothRanks(t, d)
 }
 
+// Four real engines on two nodes, two behind the API server of each: the servers meet, and each
+// finishes a part of the requests that the proxy gives it.
+//
+// covers: SRV-20
+func TestVLLMHybridDP(t *testing.T) {
+	d, p := vllmTwoNodes(t, `
+data_parallel_size = 4
+data_parallel_hybrid_lb = true
+distributed_executor_backend = "uni"
+api_server_count = 1
+`)
+	require.Equal(t, []string{"serve_0", "serve_1", "proxy"}, []string{p.Roles[0].Name, p.Roles[1].Name, p.Roles[2].Name})
+	finished := 0.0
+	for i, s := range readResult(t, d).Results.Server {
+		require.Equal(t, i, s.Replica)
+		n := s.Counters["vllm:request_success_total"]
+		require.Positive(t, n)
+		finished += n
+		t.Logf("server %d finished %.0f requests", i, n)
+	}
+	require.GreaterOrEqual(t, finished, 16.0)
+	require.Contains(t, logOf(t, d, "serve_0-0.log"), "EngineCore_DP1")
+	require.Contains(t, logOf(t, d, "serve_1-0.log"), "EngineCore_DP2")
+	require.NotContains(t, logOf(t, d, "serve_1-0.log"), "EngineCore_DP0")
+}
+
 // One engine over two nodes without Ray: each runs one of two tensor-parallel workers.
 //
 // covers: SRV-4

@@ -15,14 +15,31 @@ type Here struct {
 	Progress func(LocalProgress) // is called at the start and the end of each unit, and now and then meanwhile; may be nil
 }
 
-// RunHere runs what was planned on this machine, one job after the other but for what ends with
-// another: the script that Slurm would run, and stand-ins for srun. It returns the runs and how
+// RunHere runs what was planned on this machine, or in the allocation that its shell holds, one job
+// after the other but for what ends with another: the script that Slurm would run, and stand-ins for srun. It returns the runs and how
 // their jobs ended. When ctx ends, so do the jobs.
 func (c *Client) RunHere(ctx context.Context, p *Planned, how Here) (dirs []string, states map[string]run.State, err error) {
 	if err := c.readyHere(p, "run"); err != nil {
 		return nil, nil, err
 	}
+	if p.Held != nil {
+		sched, err := c.allocation(p.Held)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c.runLocal(ctx, p, sched, howLocal{tell: how.Progress})
+	}
 	return c.runLocal(ctx, p, c.thisMachine(how.WaitGPUs), howLocal{tell: how.Progress})
+}
+
+// allocation runs jobs as steps of an allocation that the shell holds.
+func (c *Client) allocation(h *Held) (*local.Local, error) {
+	if err := h.programs(); err != nil {
+		return nil, err
+	}
+	sched := local.New(localJobs(), c.Executable, nil, c.Now)
+	sched.Hold(h.Job, c.Environ)
+	return sched, nil
 }
 
 // readyHere refuses what cannot run on this machine, before anything is written. verb is the command

@@ -55,6 +55,7 @@ type Planned struct {
 	Created     time.Time
 	Simulated   bool
 	Local       bool   // run on this machine
+	Held        *Held  // the allocation whose steps its jobs are; nil for none
 	Verb        string // of the command that runs it there; "" is rehearse
 	Standalone  bool   // the system has no scheduler
 	Launcher    string
@@ -98,7 +99,11 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if defs.Lock != nil {
 		f.Simulate = f.Simulate || defs.Lock.Simulated
 	}
-	sys, err := c.planSystem(ctx, defs, f)
+	held, err := c.held(s, f)
+	if err != nil {
+		return nil, err
+	}
+	sys, err := c.planSystem(ctx, defs, f, held)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +126,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	p := &Planned{
 		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
 		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
-		Standalone: sys.Standalone(),
-		Launcher:   o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
+		Standalone: sys.Standalone(), Held: held,
+		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
 	}
 	if f.Time.IsZero() {
 		p.again = func() (*Planned, error) { return c.silent().Plan(ctx, file, f) }
@@ -156,7 +161,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		return nil, as(Usage, fmt.Errorf("%s: every point of its sweeps was tried", c.relative(f.Continue)))
 	}
 	c.noteSources(ctx, set.Plans, s, defs, sys, o)
-	if err := c.fits(set.Plans, f); err != nil {
+	if err := c.fits(set.Plans, f, held); err != nil {
 		return nil, err
 	}
 	if err := c.printed(p, set, f.Templates); err != nil {

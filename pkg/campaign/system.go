@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/conf"
@@ -136,8 +135,9 @@ func (f Options) withGPUsPerNode(sys *config.System) (*config.System, error) {
 }
 
 // planSystem is the system that a plan is made for.
-func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options) (*config.System, error) {
-	if f.Here && f.System == "" && d.System == nil {
+func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options, held *Held) (*config.System, error) {
+	here := f.Here && held == nil
+	if here && f.System == "" && d.System == nil {
 		sys, err := config.Parse("conf/standalone.toml", conf.Standalone)
 		if err != nil {
 			return nil, as(Definition, err)
@@ -148,7 +148,7 @@ func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options)
 	if err != nil {
 		return nil, err
 	}
-	if f.Here || sys.Standalone() && !f.Simulate {
+	if here || sys.Standalone() && !f.Simulate {
 		return c.here(ctx, sys)
 	}
 	return f.withGPUsPerNode(sys)
@@ -189,16 +189,12 @@ func (c *Client) onOwnNode() error {
 	if job == "" || err != nil || len(nodes) == 0 {
 		return nil
 	}
-	host, err := os.Hostname()
-	if err != nil {
+	own, err := c.isNode(nodes)
+	if err != nil || own {
 		return err
 	}
+	host, _ := os.Hostname()
 	short, _, _ := strings.Cut(host, ".")
-	for _, name := range []string{cmp.Or(c.env("SLURMD_NODENAME"), short), host} {
-		if slices.Contains(nodes, name) {
-			return nil
-		}
-	}
 	return fmt.Errorf("this shell holds job %s on %s, and %s is none of its nodes\n\thint: srun --jobid=%s --overlap --nodes=1 --pty bash opens a shell there",
 		job, list, short, job)
 }
@@ -206,9 +202,14 @@ func (c *Client) onOwnNode() error {
 const pyxis = "pyxis"
 
 // fits refuses tests that need more nodes than there are to be.
-func (c *Client) fits(plans []*plan.Plan, f Options) error {
+func (c *Client) fits(plans []*plan.Plan, f Options, held *Held) error {
 	for _, p := range plans {
-		if f.Here && p.Job.Nodes > 1 {
+		if held != nil {
+			if err := held.fits(p); err != nil {
+				return err
+			}
+		}
+		if held == nil && f.Here && p.Job.Nodes > 1 {
 			return as(Definition, fmt.Errorf("test %s needs %s, and this machine is one\n\thint: profllm slurm submit SCENARIO runs it on a cluster, profllm rehearse SCENARIO with simulated nodes",
 				p.Test, quantity.Count(p.Job.Nodes, "node")))
 		}

@@ -146,7 +146,7 @@ func clientTimes(e *evidence) (begin, end time.Time) {
 // sameNode reports whether the client ran on the node on which the job's script did.
 func sameNode(e *evidence) bool {
 	c := e.load.Clients[0]
-	return strings.HasPrefix(e.claim.JobID, run.LocalPrefix) ||
+	return strings.HasPrefix(e.claim.JobID, run.LocalPrefix) && e.claim.Allocation == "" ||
 		e.place != nil && c.Nodes.Offset < len(e.place.Nodes) && e.claim.Node != "" &&
 			e.claim.Node == e.place.Nodes[c.Nodes.Offset].Host
 }

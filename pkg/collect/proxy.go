@@ -10,6 +10,11 @@ import (
 // proxy reads what profllm's own proxy counted, see its metrics page.
 func proxy(d *change, others bool) *result.Proxy {
 	p := &result.Proxy{Statuses: map[string]int64{}, Reset: d.Reset(), Others: others}
+	const overhead = "profllm_proxy_overhead_seconds"
+	if n, ok := d.Sum(overhead + "_count"); ok && n > 0 && !d.Reset() {
+		seconds, _ := d.Sum(overhead + "_sum")
+		p.OverheadMS = new(1000 * seconds / n)
+	}
 	for _, s := range d.Samples() {
 		n := int64(s.Value)
 		switch name, _ := strings.CutPrefix(s.Name, "profllm_proxy_"); name {

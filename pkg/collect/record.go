@@ -94,6 +94,20 @@ func addSlurm(e *evidence, d *draft) {
 	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) {
 		d.record.Slurm = slurmRecord(e.plan, s)
 	}
+	if id := e.claim.Allocation; id != "" { // it goes on when the run is over
+		d.record.Slurm = &result.Slurm{JobID: id, State: "RUNNING", NodeList: hostsOf(e.place)}
+	}
+}
+
+// hostsOf are the nodes of a run, as Slurm writes them.
+func hostsOf(place *run.Placement) string {
+	var hosts []string
+	if place != nil {
+		for _, n := range place.Nodes {
+			hosts = append(hosts, n.Host)
+		}
+	}
+	return strings.Join(hosts, ",")
 }
 
 func argv(s plan.Step) []string {

@@ -23,7 +23,7 @@ func roleEnd(e *evidence, w *warnings, x job.Event) validity.RoleEnd {
 		return end
 	}
 	role := e.plan.Role(x.Role)
-	if role == nil || e.plan.Replicas(role.KindName()) < 2 {
+	if role == nil || role.Group || e.plan.Replicas(role.KindName()) < 2 {
 		return end
 	}
 	end.Spared = &validity.Spared{Kind: role.KindName(), Of: e.plan.Replicas(role.KindName())}

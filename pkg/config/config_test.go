@@ -124,6 +124,7 @@ site.toml:20:3: two partitions are named "p"`)
 	require.ErrorContains(t, err, `site.toml:6:15: a partition must be a table, not the string "main"`)
 }
 
+// covers: SRV-9
 func TestFromSlurm(t *testing.T) {
 	s, err := FromSlurm("small|gpu:2|2|node[1-2]\nmain*|gpu:4(S:0)|8|node[1-8]\n",
 		"ClusterName             = lab\nGresTypes               = gpu\n")

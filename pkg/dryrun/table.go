@@ -52,7 +52,8 @@ func planTable(p *plan.Plan, s terminal.Screen) string {
 		executors(p), seriesLines(p))
 }
 
-// executors says how each kind of role uses its nodes, if it has several.
+// executors says how each kind of role uses its nodes, if it has several, and over how many GPUs it
+// spreads its experts.
 func executors(p *plan.Plan) string {
 	var b strings.Builder
 	var seen []string
@@ -60,6 +61,9 @@ func executors(p *plan.Plan) string {
 		if r.Executor != "" && !slices.Contains(seen, r.KindName()) {
 			seen = append(seen, r.KindName())
 			fmt.Fprintf(&b, "executor of %s: %s\n", r.KindName(), r.Executor)
+		}
+		if r.EP > 0 && r.Replica == 0 {
+			fmt.Fprintf(&b, "experts of %s: EP %d, which the engine computes of TP and DP\n", r.KindName(), r.EP)
 		}
 	}
 	return b.String()

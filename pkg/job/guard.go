@@ -46,9 +46,9 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	host := j.Env("SLURMD_NODENAME")
 	_, hook := run.HookOf(j.Dir)
 	sweep := node.Sweep{
-		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Host: host, Self: os.Getpid(), Grace: strayGrace,
+		Proc: proc, Job: j.Env("SLURM_JOB_ID"), Held: j.Env(run.HeldVar), Host: host, Self: os.Getpid(), Grace: strayGrace,
 		Limit: j.termWait() + killWait + strayGrace + time.Second,
-		Tasks: tasksEnd(j.termWait(), hook), Steps: hook,
+		Tasks: tasksEnd(j.termWait(), hook), Steps: hook || j.Env(run.HeldVar) != "",
 		Patient: p.Profiles(),
 	}
 	before := node.NewSnapshot(shm, proc)

@@ -8,6 +8,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,12 +55,13 @@ func (j *Job) path(elem ...string) string {
 }
 
 // id is the job's id as squeue, sacct and scancel take it: in an array that of
-// the task. SLURM_JOB_ID of a task is another number, which they do not print.
+// the task. SLURM_JOB_ID of a task is another number, which they do not print. In an allocation that
+// somebody holds it is the id of the process that watches over the job.
 func (j *Job) id() string {
 	if array, task := j.Env("SLURM_ARRAY_JOB_ID"), j.Env("SLURM_ARRAY_TASK_ID"); array != "" && task != "" {
 		return array + "_" + task
 	}
-	return j.Env("SLURM_JOB_ID")
+	return cmp.Or(j.Env(run.HeldVar), j.Env("SLURM_JOB_ID"))
 }
 
 // Start claims the run for this job, so that two jobs can never both execute it. After a
@@ -74,6 +76,9 @@ func (j *Job) Start() error {
 		return errors.New("SLURM_JOB_ID is not set: this runs inside a job")
 	}
 	claim := run.Claim{Schema: "profllm.claim/1", JobID: id, Node: j.Env("SLURMD_NODENAME"), Time: j.Now().UTC()}
+	if j.Env(run.HeldVar) != "" {
+		claim.Allocation = j.Env("SLURM_JOB_ID")
+	}
 	// Created before it is read: a node may learn late that a file exists.
 	err = run.CreateJSON(j.path(run.ClaimFile), claim)
 	made := err == nil

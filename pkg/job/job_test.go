@@ -191,7 +191,7 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// covers: PL-D23, PL-G11
+// covers: PL-D23, PL-G11, SRV-11
 func TestPlace(t *testing.T) {
 	first := plan.FirstSlot(60)
 	for name, c := range map[string]struct {
@@ -437,8 +437,48 @@ func FuzzSlotWord(f *testing.F) {
 	})
 }
 
+// A node's address is the one that it has towards another node of the job. An address that no other
+// node can reach is taken only if there is none else.
+//
+// covers: SRV-10
 func TestOwnAddress(t *testing.T) {
 	require.NotNil(t, net.ParseIP(ownAddress("no-such-name.invalid", []string{"no-such-name.invalid"})))
+	for want, addrs := range map[string][]string{
+		"10.0.0.7":  {"127.0.1.1", "::1", "169.254.3.4", "fe80::1", "10.0.0.7", "10.0.0.8"},
+		"127.0.0.1": {"127.0.1.1", "169.254.3.4", "no address"},
+	} {
+		require.Equal(t, want, reachable(addrs))
+	}
+	ifs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range ifs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			require.Equal(t, n.IP.String(), ownAddress("n1", []string{"n1", n.IP.String()}))
+		}
+	}
+}
+
+// The log of a job begins with what starts where, and how engines are divided.
+//
+// covers: SRV-13
+func TestBanner(t *testing.T) {
+	j := newJob(t)
+	j.plan.Image, j.plan.Launcher = "vllm/vllm-openai:v0.32.0", "pyxis"
+	serve := &j.plan.Roles[0]
+	serve.Nodes.Count, serve.GPUs, serve.TP, serve.PP, serve.DP, serve.EP = 2, []int{0, 1, 2, 3}, 2, 1, 4, 8
+	serve.Executor = "headless, because the role sets it"
+	j.save(t)
+	require.NoError(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"), time.Time{}))
+	at := plan.FirstSlot(60) * 10
+	log := j.stdout.String()
+	require.Contains(t, log, " vllm/vllm-openai:v0.32.0, launcher pyxis, 8 GPUs of 2 nodes\n")
+	require.Contains(t, log, fmt.Sprintf(" serve on n[1-2], head n1, GPUs 0,1,2,3 on each, TP 2 x PP 1 x DP 4 (2 on each node), EP 8, headless, port %d\n", 20000+at))
+	require.Contains(t, log, fmt.Sprintf(" proxy on n2, port %d\n", 20003+at))
+
+	one := plan.Role{Name: "serve_1", Kind: "serve", Nodes: plan.Slice{Offset: 1, Count: 1}, Engine: true, DP: 2, Group: true}
+	p := &plan.Plan{Roles: []plan.Role{{Name: "serve_0", Kind: "serve"}, one}}
+	require.Equal(t, "serve_1 on n2, TP 1 x PP 1 x DP 4 (2 here)",
+		describe(p, &p.Roles[1], &run.Placement{Nodes: []run.Node{{Host: "n1"}, {Host: "n2"}}}))
 }
 
 func TestFinish(t *testing.T) {

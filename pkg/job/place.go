@@ -239,6 +239,11 @@ func ownAddress(name string, hosts []string) string {
 			}
 		}
 	}
+	return reachable(addrs)
+}
+
+// reachable is the first address that another node can reach, as far as that can be told.
+func reachable(addrs []string) string {
 	for _, a := range addrs {
 		if ip := net.ParseIP(a); ip != nil && ip.To4() != nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
 			return a
@@ -300,6 +305,7 @@ func (j *Job) Place(ctx context.Context, lines io.Reader, began time.Time) error
 	if err := j.writeFiles(p, &place); err != nil {
 		return err
 	}
+	j.banner(p, &place)
 	return run.WriteFile(j.path("job.env"), []byte(environment(p, &place, a.hardware, sockets)), 0o644)
 }
 

@@ -93,7 +93,7 @@ func TestPreflightFails(t *testing.T) {
 	require.Equal(t, "fail", events[len(events)-1].Text)
 }
 
-// covers: PL-G11
+// covers: PL-G11, SRV-11
 func TestPreflightPorts(t *testing.T) {
 	j := newJob(t)
 	taken := strings.TrimSpace(strings.Split(j.looked(t, "n2", 0), "node n2 ")[1]) + numbers(0, plan.Slots) + "\n"

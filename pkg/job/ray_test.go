@@ -101,7 +101,7 @@ const (
 	growing = blocks + `status) echo x >>asked; n=1; [ "$(wc -l <asked)" -ge 3 ] && n=2; echo "Active:"; for i in $(seq $n); do echo " 1 node_$i"; done; echo "Pending:"; echo " 1 node_9"`
 )
 
-// covers: PL-G8, PL-G10, PL-D8
+// covers: PL-G8, PL-G10, PL-D8, SRV-5
 func TestRayHead(t *testing.T) {
 	r := Ray{
 		Nodes: 2, Head: "10.0.0.1", Port: 6400, Timeout: time.Minute,
@@ -179,6 +179,9 @@ func TestRayLeavesNothing(t *testing.T) {
 	await.True(t, func() bool { return !alive(pid) }, "process %d ends", pid)
 }
 
+// A worker waits for its head, and so may start first.
+//
+// covers: SRV-5, SRV-12
 func TestRayWorker(t *testing.T) {
 	head, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

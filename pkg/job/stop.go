@@ -117,7 +117,7 @@ func (j *Job) waitUntilGone(ctx context.Context, procs []Process, limit time.Dur
 type steps struct{ roles, guards []string }
 
 func (j *Job) steps(ctx context.Context) (s steps) {
-	id := j.Env("SLURM_JOB_ID")
+	id, own := j.Env("SLURM_JOB_ID"), j.ownSteps()
 	out, err := command(ctx, "squeue", "-h", "-s", "-j", id, "-o", "%i|%j|%N")
 	if err != nil {
 		j.logf("list steps: %v", err)
@@ -129,7 +129,7 @@ func (j *Job) steps(ctx context.Context) (s steps) {
 		if named {
 			name = fields[1]
 		}
-		if len(fields) > 2 && !j.within(fields[len(fields)-1]) {
+		if len(fields) > 2 && !j.within(fields[len(fields)-1]) || own != nil && !own[name] {
 			continue
 		}
 		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
@@ -145,6 +145,29 @@ func (j *Job) steps(ctx context.Context) (s steps) {
 		}
 	}
 	return s
+}
+
+// ownSteps are the names of the run's steps where the allocation may have others, of whoever holds
+// it; nil where it has none.
+func (j *Job) ownSteps() map[string]bool {
+	if j.Env(run.HeldVar) == "" {
+		return nil
+	}
+	own := map[string]bool{guardStep: true}
+	p, err := run.ReadPlan(j.Dir)
+	if err != nil {
+		j.logf("steps of the run: %v", err)
+		return own
+	}
+	for i := range p.Roles {
+		own[p.Roles[i].Step.Name] = true
+	}
+	for i := range p.Loads {
+		for _, c := range p.Loads[i].Clients {
+			own[c.Name] = true
+		}
+	}
+	return own
 }
 
 // scancel ends with the lowest byte of Slurm's error code (slurm/slurm_errno.h).

@@ -250,9 +250,12 @@ func (w *watch) refused(ctx context.Context) []string {
 	return names
 }
 
-// spared reports whether another instance of the role's kind still runs.
+// spared reports whether another instance of the role's kind still runs, and can without it.
 func (w *watch) spared(name string) bool {
 	dead := w.plan.Role(name)
+	if dead != nil && dead.Group {
+		return false
+	}
 	for _, proc := range w.procs {
 		r := w.plan.Role(proc.Name)
 		if dead != nil && r != nil && proc.Name != name && r.KindName() == dead.KindName() && alive(proc.PID) {

@@ -306,6 +306,28 @@ func TestStoppedIsNotDead(t *testing.T) {
 	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))
 }
 
+// In an allocation that somebody holds, the run is that of the process that watches over it, and
+// steps that are not the plan's are not the run's.
+//
+// covers: SRV-18
+func TestHeldAllocation(t *testing.T) {
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\n"+
+		"printf '60.0|bash|n1\\n60.1|nodes|n[1-2]\\n60.2|serve|n1\\n60.interactive|interactive|n1\\n60.3|mine|n2\\n60.4|bench|n1\\n'\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	j := newJob(t)
+	j.plan.Roles[0].Step.Name = "serve"
+	j.plan.Loads = []plan.Load{{Clients: []plan.Step{{Name: "bench"}}}}
+	j.save(t)
+	require.Equal(t, steps{roles: []string{"60.0", "60.2", "60.3", "60.4"}, guards: []string{"60.1"}}, j.steps(t.Context()), "all are the job's")
+	j.env[run.HeldVar] = run.LocalPrefix + "host-1-00000000"
+	require.Equal(t, steps{roles: []string{"60.2", "60.4"}, guards: []string{"60.1"}}, j.steps(t.Context()))
+	require.NoError(t, j.Start())
+	var claim run.Claim
+	require.NoError(t, run.ReadJSON(j.path(run.ClaimFile), &claim))
+	require.Equal(t, []string{j.env[run.HeldVar], "60"}, []string{claim.JobID, claim.Allocation})
+}
+
 // A step that ends between the list and its signal is no complaint; every other failure
 // of scancel is one.
 func TestStepsThatEndedAreNoComplaint(t *testing.T) {

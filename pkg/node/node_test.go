@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -367,6 +368,37 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, script, ended[0].PID)
 	require.True(t, lives(foreign))
 	require.True(t, lives(client), "it ends with its step")
+}
+
+// In an allocation that somebody holds, what carries another run's id, or none, stays.
+//
+// covers: SRV-18
+func TestSweepOfAHeldAllocation(t *testing.T) {
+	dir := t.TempDir()
+	job := fmt.Sprintf("8%d", os.Getpid())
+	daemon := func(file string) string {
+		return fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; exec sleep 300) >/dev/null 2>&1 </dev/null &'", filepath.Join(dir, file))
+	}
+	held := func(id, step, script string) *exec.Cmd {
+		return inJob(t, job, step, "export PROFLLM_HELD_JOB="+id+"; "+script)
+	}
+	held("local-1", "2", daemon("own")).Wait()
+	held("local-2", "3", daemon("other")).Wait()
+	inJob(t, job, "1", daemon("user")).Wait()
+	held("local-1", "", daemon("script")).Wait()
+	own := pidIn(t, filepath.Join(dir, "own"))
+	others := []int{pidIn(t, filepath.Join(dir, "other")), pidIn(t, filepath.Join(dir, "user")), pidIn(t, filepath.Join(dir, "script"))}
+	guard := held("local-1", "0", "exec bash -c 'echo >"+filepath.Join(dir, "guard")+"; exec sleep 300'")
+	await.File(t, filepath.Join(dir, "guard"))
+	ended, left := Sweep{Proc: "/proc", Job: job, Held: "local-1", Host: "n1", Self: guard.Process.Pid, Grace: time.Minute,
+		Limit: time.Minute, Steps: true}.Run()
+	require.Empty(t, left)
+	require.Len(t, ended, 1)
+	require.Equal(t, own, ended[0].PID)
+	for _, pid := range others {
+		require.True(t, lives(pid))
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
 }
 
 // The tasks of a step that nobody ends are ended in the end, and not those of a step

@@ -22,7 +22,8 @@ type process struct {
 	name            string // of the program, at most 15 bytes
 	job, step, host string // SLURM_JOB_ID, SLURM_STEP_ID, SLURMD_NODENAME of its environment, or as its cgroup has them
 	command         string
-	rehearsed       bool // of a job that is no job of Slurm's
+	rehearsed       bool   // of a job that is no job of Slurm's
+	held            string // id of the run, in an allocation that somebody holds
 }
 
 // table is every living process by its id.
@@ -53,6 +54,7 @@ func readProcesses(proc string) table {
 		if env, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil {
 			p.job, p.step, p.host = variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID"), variable(env,
 				"SLURMD_NODENAME")
+			p.held = variable(env, "PROFLLM_HELD_JOB")
 			p.rehearsed = variable(env, "PROFLLM_LOCAL_JOB") != ""
 			if p.job == "" && p.name != "slurmstepd" {
 				text, _ := os.ReadFile(filepath.Join(dir, "cgroup"))

@@ -13,6 +13,9 @@ import (
 type Sweep struct {
 	Proc string // "/proc"
 	Job  string // SLURM_JOB_ID; nothing else is ever touched
+	// Held is the run's own id in an allocation that somebody holds: then processes that carry
+	// another are not touched either. "" otherwise.
+	Held string
 	Host string // SLURMD_NODENAME
 	Self int    // this process, a task of the same job
 
@@ -143,14 +146,14 @@ func steps(tasks []stray) map[step]bool {
 func (s Sweep) find() (tasks, strays []stray) {
 	t := readProcesses(s.Proc)
 	self, ok := t[s.Self]
-	if !ok || self.job != s.Job {
+	if !ok || self.job != s.Job || self.held != s.Held {
 		return nil, nil
 	}
 	own := t.keeper(self)
 	for _, p := range t {
 		keeper := t.keeper(p)
 		switch {
-		case p.job != s.Job || !p.here(s.Host) || s.Steps && p.step == "" || p.client():
+		case p.job != s.Job || p.held != s.Held || !p.here(s.Host) || s.Steps && p.step == "" || p.client():
 		case keeper.name != own.name:
 			strays = append(strays, stray{process: p, daemon: t.daemon(p)})
 		case p.step != "" && p.step != self.step:

@@ -343,6 +343,7 @@ type Role struct {
 	TP      int      `json:"tp,omitempty"`
 	PP      int      `json:"pp,omitempty"`
 	DP      int      `json:"dp,omitempty"`
+	EP      int      `json:"ep,omitempty"` // GPUs over which whole experts are spread; the engine computes it
 	Health  Endpoint `json:"health"`
 	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
 	Poll    Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
@@ -350,7 +351,9 @@ type Role struct {
 	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
 	Helper  bool     `json:"helper,omitempty"` // a process beside the servers, which start once it is ready
 	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
-	// how its processes reach each other over its nodes, and why: "ray, because …"; "" on one node
+	// the instances of its kind are ranks of one group: none serves on without the others
+	Group bool `json:"group,omitempty"`
+	// how its processes reach each other over its nodes, and why: "ray, because …"; "" for one alone
 	Executor string `json:"executor,omitempty"`
 	// what a profiler around its first rank writes, below the run directory or absolute; "" for
 	// none

@@ -9,7 +9,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// covers: CD-14, PL-G11
+// covers: CD-14, PL-G11, SRV-11
 func TestFirstSlotSpreads(t *testing.T) {
 	const start = 4_294_960_000 // ids as large as Slurm's
 	seen := map[int]int{}

@@ -26,7 +26,7 @@ func (p *Plan) Settings(load *Load) map[string]string {
 		Flatten(s, "cmd_args."+RoleTable(role), args)
 	}
 	for _, role := range p.Roles {
-		if role.Engine && len(p.Roles) > 1 && role.Replica == 0 {
+		if role.Engine && len(p.Roles) > 1 && role.Replica == 0 && !role.Group {
 			s["cmd_args."+RoleTable(role.KindName())+".num_nodes"] = strconv.Itoa(role.Nodes.Count)
 		}
 	}

@@ -185,7 +185,11 @@ func TestShippedScenariosPlanEverywhere(t *testing.T) {
 					require.Equal(t, simulated, p.Simulated)
 					require.Equal(t, serves(p.Workload), len(p.Roles) > 0, name)
 					require.NotEmpty(t, p.Loads[0].Clients, name)
-					if p.Workload != "BashCmd" || !simulated { // which says that the text is run
+					switch {
+					case p.Workload == "BashCmd" && simulated: // which says that the text is run
+					case p.Roles != nil && p.Roles[0].Group: // which says that the proxy is measured
+						require.Contains(t, p.Notes[0], "so the proxy is part of what is measured", name)
+					default:
 						require.Empty(t, p.Notes, "%s %s: a shipped scenario has nothing without effect", name, p.Test)
 					}
 					data, err := p.Encode()

@@ -18,6 +18,7 @@ import (
 const (
 	prefillRole = "prefill"
 	decodeRole  = "decode"
+	serverRole  = "serve" // of an instance that computes prompts itself
 
 	pollEvery   = time.Second
 	pollSoon    = 100 * time.Millisecond // until it was healthy once

@@ -57,8 +57,11 @@ func randomID() string {
 	return hex.EncodeToString(raw[:])
 }
 
+// completion reports whether an engine is asked for tokens.
+func (x *exchange) completion() bool { return x.route == completions || x.route == chat }
+
 // paired reports whether the request goes through prefill and decode.
-func (x *exchange) paired() bool { return x.route == completions || x.route == chat }
+func (x *exchange) paired() bool { return x.completion() && x.p.prefill != nil }
 
 // serve answers the request, one way or another.
 func (x *exchange) serve() {
@@ -199,7 +202,7 @@ func (x *exchange) transferParams(a *answer) ([]byte, error) {
 	return transferParams(text)
 }
 
-// forward sends the request with body to b, a decode instance, and passes the
+// forward sends the request with body to b, a decode instance or a server, and passes the
 // answer on.
 func (x *exchange) forward(b *backend, body []byte) {
 	defer x.p.decode.done(b)
@@ -226,7 +229,7 @@ func (x *exchange) send(b *backend, body []byte, plain bool) (*answer, error) {
 	if x.ctx.Err() == nil {
 		b.saw(err)
 	}
-	if err == nil && x.paired() && a.StatusCode < 400 && !bounded(a.Response) {
+	if err == nil && x.completion() && a.StatusCode < 400 && !bounded(a.Response) {
 		a.finish()
 		err = faultf(badAnswer,
 			"read answer: it has neither a length nor chunks, so its end cannot be told from a broken connection")

@@ -21,6 +21,7 @@ type Flags struct {
 
 	Prefill []string `placeholder:"URL" help:"Base URL of a prefill instance; may be repeated."`
 	Decode  []string `placeholder:"URL" help:"Base URL of a decode instance; may be repeated."`
+	Server  []string `placeholder:"URL" help:"Base URL of a server that does both, in place of prefill and decode; may be repeated."`
 
 	PrefillerHosts []string `aliases:"prefiller-host" placeholder:"HOST" help:"Hosts of the prefill instances, as in toy_proxy_server.py."`
 	PrefillerPorts []uint16 `aliases:"prefiller-port" placeholder:"PORT" help:"Ports of the prefill instances, one per host."`
@@ -60,7 +61,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 // many are the flags that take every value up to the next flag. kong has no
 // such flags, so ParseArgs repeats the flag in front of each value.
 var many = []string{
-	"--prefill", "--decode",
+	"--prefill", "--decode", "--server",
 	"--prefiller-hosts", "--prefiller-host", "--prefiller-ports", "--prefiller-port",
 	"--decoder-hosts", "--decoder-host", "--decoder-ports", "--decoder-port",
 }
@@ -124,18 +125,31 @@ func repeatFlags(args []string) []string {
 
 // Options returns the address to listen on and the options that f says.
 func (f Flags) Options() (listen string, o Options, err error) {
-	defaults := len(f.Prefill)+len(f.Decode) == 0
-	prefill, err := given{"prefill", f.Prefill, f.PrefillerHosts, f.PrefillerPorts, 8100}.instances(defaults)
-	decode, err2 := given{"decode", f.Decode, f.DecoderHosts, f.DecoderPorts, 8200}.instances(defaults)
-	if err := errors.Join(err, err2); err != nil {
+	o = Options{Servers: f.Server, Timeout: f.Timeout, DialTimeout: f.DialTimeout, Grace: f.Grace,
+		MaxBody: f.MaxBody, MaxBodies: f.MaxBodies, MaxAnswer: f.MaxAnswer, MaxHead: f.MaxHead}
+	if err := f.instances(&o); err != nil {
 		return "", Options{}, err
 	}
-	o = Options{Prefill: prefill, Decode: decode, Timeout: f.Timeout, DialTimeout: f.DialTimeout, Grace: f.Grace,
-		MaxBody: f.MaxBody, MaxBodies: f.MaxBodies, MaxAnswer: f.MaxAnswer, MaxHead: f.MaxHead}
 	if err := o.check(); err != nil {
 		return "", Options{}, err
 	}
 	return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))), o, nil
+}
+
+// instances fills in the prefill and decode instances.
+func (f Flags) instances(o *Options) error {
+	named := len(f.PrefillerHosts) + len(f.PrefillerPorts) + len(f.DecoderHosts) + len(f.DecoderPorts)
+	switch both := len(f.Prefill) + len(f.Decode) + named; {
+	case len(f.Server) > 0 && both > 0:
+		return errors.New("--server goes with no prefill and no decode instance: use one of them")
+	case len(f.Server) > 0:
+		return nil
+	}
+	defaults := len(f.Prefill)+len(f.Decode) == 0
+	prefill, err := given{"prefill", f.Prefill, f.PrefillerHosts, f.PrefillerPorts, 8100}.instances(defaults)
+	decode, err2 := given{"decode", f.Decode, f.DecoderHosts, f.DecoderPorts, 8200}.instances(defaults)
+	o.Prefill, o.Decode = prefill, decode
+	return errors.Join(err, err2)
 }
 
 // given is what the flags say about one role.

@@ -13,8 +13,15 @@ func TestParseArgs(t *testing.T) {
 		name, args      string
 		listen          string
 		prefill, decode []string
+		servers         []string
 		err             string
 	}{
+		{
+			name: "servers", args: "--server http://a:1 http://b:1 --port 9",
+			listen: "localhost:9", servers: []string{"http://a:1", "http://b:1"},
+		},
+		{name: "servers and a role", args: "--server http://a:1 --decode http://c:1", err: "use one of them"},
+		{name: "servers and hosts", args: "--server http://a:1 --decoder-ports 1", err: "use one of them"},
 		{
 			name: "ours", args: "--host 0.0.0.0 --port 9000 --prefill http://a:1 --prefill=http://b:1 --decode http://c:2",
 			listen: "0.0.0.0:9000", prefill: []string{"http://a:1", "http://b:1"}, decode: []string{"http://c:2"},
@@ -71,6 +78,7 @@ func TestParseArgs(t *testing.T) {
 			require.Equal(t, c.listen, listen)
 			require.Equal(t, c.prefill, o.Prefill)
 			require.Equal(t, c.decode, o.Decode)
+			require.Equal(t, c.servers, o.Servers)
 			_, err = New(o)
 			require.NoError(t, err)
 		})
@@ -94,10 +102,11 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 	}
 }
 
-// FuzzParseArgs: no arguments crash it, and what it accepts has both roles.
+// FuzzParseArgs: no arguments crash it, and what it accepts has both roles, or servers.
 func FuzzParseArgs(f *testing.F) {
 	f.Add("--prefill http://a:1 http://b:1 --decode http://c:2")
 	f.Add("--prefiller-hosts a b --prefiller-ports 1 2")
+	f.Add("--server http://a:1 http://b:1")
 	f.Add("--host= --port=1 -- --decode")
 	f.Fuzz(func(t *testing.T, line string) {
 		listen, o, err := ParseArgs(strings.Fields(line))
@@ -105,7 +114,7 @@ func FuzzParseArgs(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, listen)
-		require.NotEmpty(t, o.Prefill)
-		require.NotEmpty(t, o.Decode)
+		require.Equal(t, len(o.Servers) == 0, len(o.Prefill) > 0)
+		require.Equal(t, len(o.Servers) == 0, len(o.Decode) > 0)
 	})
 }

@@ -258,7 +258,12 @@ func (p *Proxy) writeReasons(e *exposition, name, help string, of func(*backendC
 	})
 }
 
-func (p *Proxy) pools() []*pool { return []*pool{p.prefill, p.decode} }
+func (p *Proxy) pools() []*pool {
+	if p.prefill == nil {
+		return []*pool{p.decode}
+	}
+	return []*pool{p.prefill, p.decode}
+}
 
 func (p *Proxy) eachBackend(do func(b *backend)) {
 	for _, in := range p.pools() {

@@ -9,7 +9,8 @@
 // whole events. Both requests carry one X-Request-Id. Everything else (models,
 // version, tokenize, ...) is forwarded to a decode instance, but for what belongs
 // to every engine (profilers, caches, sleep, weights: controls), which goes to all
-// instances of both roles.
+// instances of both roles. In front of servers that do not keep prefill and decode
+// apart (Options.Servers), a completion is forwarded unchanged as well.
 //
 // It is not a load balancer for production: nothing is retried on another
 // instance and nothing is queued, because a benchmark must see what failed. A
@@ -41,11 +42,14 @@ import (
 	"time"
 )
 
-// Options configure a Proxy. Prefill and Decode are required.
+// Options configure a Proxy. Prefill and Decode are required, or Servers alone.
 type Options struct {
 	// Prefill and Decode are the instances' base URLs, http://host:port with an
 	// optional path in front of every request.
 	Prefill, Decode []string
+	// Servers are the base URLs of servers that compute prompts themselves: a request
+	// goes to one of them, unchanged.
+	Servers []string
 	// Timeout limits a whole request, the answer's last byte included. Zero
 	// means no limit: a queue of long prompts may take minutes.
 	Timeout time.Duration
@@ -75,14 +79,15 @@ type Options struct {
 // A Proxy moves requests through a prefill and a decode instance. It is an
 // http.Handler and safe for concurrent use.
 type Proxy struct {
-	prefill, decode *pool
-	o               Options
-	log             *slog.Logger
-	started         time.Time
-	via             string // this process in a Via header
-	counts          counts
-	room            room
-	serving         atomic.Bool // Serve polls in the background
+	prefill *pool // nil before servers that compute prompts themselves
+	decode  *pool // or those servers
+	o       Options
+	log     *slog.Logger
+	started time.Time
+	via     string // this process in a Via header
+	counts  counts
+	room    room
+	serving atomic.Bool // Serve polls in the background
 
 	polls struct { // when Serve does not
 		sync.Mutex
@@ -107,6 +112,12 @@ func New(o Options) (*Proxy, error) {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	var err, err2 error
+	if len(o.Servers) > 0 {
+		if p.decode, err = newPool(serverRole, o.Servers, p); err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
 	p.prefill, err = newPool(prefillRole, o.Prefill, p)
 	p.decode, err2 = newPool(decodeRole, o.Decode, p)
 	if err := errors.Join(err, err2); err != nil {
@@ -172,6 +183,8 @@ const headTime = time.Minute
 // check complains about limits that cannot be.
 func (o Options) check() error {
 	switch {
+	case len(o.Servers) > 0 && len(o.Prefill)+len(o.Decode) > 0:
+		return errors.New("servers that compute prompts themselves go with no prefill and no decode instance")
 	case o.MaxBody < 0 || o.MaxBodies < 0 || o.MaxAnswer < 0 || o.MaxHead < 0:
 		return errors.New("a limit of the proxy is negative")
 	case o.MaxBodies < o.MaxBody:
@@ -283,14 +296,20 @@ func (p *Proxy) serveHealth(w http.ResponseWriter, r *http.Request) {
 	p.refresh(r.Context())
 	body := struct {
 		Status  string         `json:"status"` // ok, starting or unavailable
-		Prefill []instanceJSON `json:"prefill"`
-		Decode  []instanceJSON `json:"decode"`
-	}{Prefill: p.prefill.describe(), Decode: p.decode.describe()}
+		Prefill []instanceJSON `json:"prefill,omitempty"`
+		Decode  []instanceJSON `json:"decode,omitempty"`
+		Servers []instanceJSON `json:"servers,omitempty"`
+	}{}
+	if p.prefill == nil {
+		body.Servers = p.decode.describe()
+	} else {
+		body.Prefill, body.Decode = p.prefill.describe(), p.decode.describe()
+	}
 	status := http.StatusServiceUnavailable
 	switch {
-	case !p.prefill.begun() || !p.decode.begun():
+	case slices.ContainsFunc(p.pools(), func(in *pool) bool { return !in.begun() }):
 		body.Status = "starting"
-	case !p.prefill.healthy() || !p.decode.healthy():
+	case slices.ContainsFunc(p.pools(), func(in *pool) bool { return !in.healthy() }):
 		body.Status = "unavailable"
 	default:
 		body.Status, status = "ok", http.StatusOK

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -68,6 +69,46 @@ func TestSpread(t *testing.T) {
 	}
 	require.Equal(t, 14, decode[1].count())
 	require.Equal(t, 36, decode[0].count()+decode[2].count())
+}
+
+// Before servers that compute prompts themselves, each request goes unchanged to the server with
+// the fewest in flight, and the answer comes back as it is.
+//
+// covers: SRV-20
+func TestServers(t *testing.T) {
+	servers := []*engine{newEngine(t, serverRole, nil), newEngine(t, serverRole, nil)}
+	p, url, log := serve(t, Options{Servers: urls(servers)})
+	const body = `{"model":"m", "prompt":"p","stream":true,"kv_transfer_params":{"mine":1}}`
+	for range 6 {
+		resp, text := post(t, url+"/v1/completions", body)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, events, text)
+	}
+	for _, e := range servers {
+		require.Equal(t, 3, e.count())
+		require.Equal(t, body, e.calls[0].body)
+	}
+	p.decode.mu.Lock()
+	p.decode.all[0].busy = 5
+	p.decode.mu.Unlock()
+	post(t, url+"/v1/chat/completions", `{}`)
+	post(t, url+"/v1/chat/completions", `{}`)
+	require.Equal(t, 5, servers[1].count())
+	_, page := get(t, url+"/metrics")
+	require.Contains(t, page, `profllm_proxy_backend_requests_total{role="serve",backend="`+servers[1].URL+`",status="200"} 5`)
+	require.Contains(t, page, "profllm_proxy_overhead_seconds_count 8")
+	require.Contains(t, page, "profllm_proxy_without_kv_total 0")
+	require.Equal(t, []string{""}, log.lines())
+
+	_, text := post(t, url+"/start_profile", "")
+	require.Equal(t, 2, strings.Count(text, `"role":"serve"`), "every server")
+	status, text := get(t, url+"/health")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `"status":"ok","servers":[{"url":"`+servers[0].URL)
+	servers[1].answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"error":{"message":"full"}}`) }
+	post(t, url+"/v1/completions", body)
+	_, page = get(t, url+"/metrics")
+	require.Contains(t, page, "profllm_proxy_bad_answers_total 1", "completions are judged as behind prefill")
 }
 
 // One dead instance of two: the request that meets it fails, the next ones go
@@ -261,6 +302,7 @@ func TestNewRefuses(t *testing.T) {
 	ok := []string{"http://a:1"}
 	for _, o := range []Options{
 		{}, {Prefill: ok}, {Decode: ok},
+		{Servers: ok, Decode: ok}, {Servers: []string{"https://a:1"}},
 		{Prefill: ok, Decode: []string{"https://a:1"}}, {Prefill: ok, Decode: []string{"a:1"}}, {Prefill: ok, Decode: []string{"http://"}},
 		{Prefill: ok, Decode: []string{"http://u:p@a:1"}}, {Prefill: ok, Decode: []string{"http://a:1?x"}}, {Prefill: []string{"http://a:x"}, Decode: ok},
 	} {

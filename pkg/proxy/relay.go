@@ -31,7 +31,7 @@ func (x *exchange) relay(b *backend, a *answer) {
 	}
 	b.counts.answers.add(a.StatusCode)
 	x.writeHead(b, a)
-	completion := a.StatusCode == http.StatusOK && x.paired()
+	completion := a.StatusCode == http.StatusOK && x.completion()
 	if completion {
 		x.p.counts.overhead.observe(now.Sub(x.start) - x.waited)
 	}

@@ -9,9 +9,11 @@ type Proxy struct {
 	BadAnswers int64            `json:"bad_answers,omitempty" jsonschema:"answers of status 200 that hold an error, or are an event stream without its end"`
 	Resent     int64            `json:"resent,omitempty" jsonschema:"requests that were sent to an instance a second time, because no byte of them had arrived"`
 	WithoutKV  int64            `json:"without_kv,omitempty" jsonschema:"requests whose prompt decode computed itself, because prefill answered no kv_transfer_params"`
-	Backends   []ProxyBackend   `json:"backends,omitempty" jsonschema:"instances that failed, or were sent a request twice"`
-	Reset      bool             `json:"reset,omitempty" jsonschema:"a counter fell: the proxy restarted in between"`
-	Others     bool             `json:"others,omitempty" jsonschema:"other clients of the run sent requests between the two readings too"`
+	// The mean over the completions between the two readings.
+	OverheadMS *float64       `json:"overhead_ms,omitempty" jsonschema:"mean time from the head of a request to the first byte of its answer that the proxy did not spend waiting for an instance"`
+	Backends   []ProxyBackend `json:"backends,omitempty" jsonschema:"instances that failed, or were sent a request twice"`
+	Reset      bool           `json:"reset,omitempty" jsonschema:"a counter fell: the proxy restarted in between"`
+	Others     bool           `json:"others,omitempty" jsonschema:"other clients of the run sent requests between the two readings too"`
 }
 
 // ProxyBackend is what the proxy counted for one instance.

@@ -64,12 +64,14 @@ type Intent struct {
 
 // Submission says what the scheduler answered.
 type Submission struct {
-	Schema  string    `json:"schema"` // profllm.submit/1
-	RunID   string    `json:"run_id"`
-	JobID   string    `json:"job_id,omitempty"`
-	Time    time.Time `json:"time"`
-	Adopted bool      `json:"adopted,omitempty"` // found by its name after a lost answer
-	Refused string    `json:"refused,omitempty"` // the reason why no job exists
+	Schema string    `json:"schema"` // profllm.submit/1
+	RunID  string    `json:"run_id"`
+	JobID  string    `json:"job_id,omitempty"`
+	Time   time.Time `json:"time"`
+	// of Slurm, whose steps those of the job are; "" if the job is none of this machine in one
+	Allocation string `json:"allocation,omitempty"`
+	Adopted    bool   `json:"adopted,omitempty"` // found by its name after a lost answer
+	Refused    string `json:"refused,omitempty"` // the reason why no job exists
 	// ParentFailed says that the submission was refused because a parent run has failed.
 	ParentFailed bool     `json:"parent_failed,omitempty"`
 	Attempt      int      `json:"attempt,omitempty"` // the last intent that this answers; 0: all
@@ -83,11 +85,13 @@ type Submission struct {
 
 // Claim names the one job that executes a run, and the node on which its script runs.
 type Claim struct {
-	Schema   string    `json:"schema"` // profllm.claim/1
-	JobID    string    `json:"job_id"`
-	Node     string    `json:"node,omitempty"`
-	Restarts int       `json:"restarts,omitempty"`
-	Time     time.Time `json:"time"`
+	Schema string `json:"schema"` // profllm.claim/1
+	JobID  string `json:"job_id"`
+	Node   string `json:"node,omitempty"`
+	// of Slurm, whose steps the job's are, if it is not the job
+	Allocation string    `json:"allocation,omitempty"`
+	Restarts   int       `json:"restarts,omitempty"`
+	Time       time.Time `json:"time"`
 }
 
 // Placement is where the plan's roles run inside the allocation.

@@ -38,7 +38,7 @@ func (e Export) From(environ []string) []string {
 		name, _, _ := strings.Cut(kv, "=")
 		asked := all || slices.Contains(usual, name) || strings.HasPrefix(name, "PROFLLM_") || name == "SLURM_CONF" ||
 			slices.Contains(e.Names, name)
-		if asked && !slices.Contains(e.Withheld, name) {
+		if asked && name != HeldVar && !slices.Contains(e.Withheld, name) {
 			kept = append(kept, kv)
 		}
 	}

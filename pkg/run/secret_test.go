@@ -268,6 +268,7 @@ func TestForgetOfATestNamedLikeHooks(t *testing.T) {
 func TestExported(t *testing.T) {
 	module := "BASH_FUNC_module%%=() {  echo $*\n}" // what many sites have instead of BASH_ENV
 	require.Equal(t, []string{module}, run.Export{}.From([]string{module, "BASH_FUNC_other%%=() {  :\n}"}))
+	require.Empty(t, run.Export{Names: []string{"ALL"}}.From([]string{run.HeldVar + "=local-1"}), "of another job")
 	environ := []string{"PATH=/bin", "HF_TOKEN=canary", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c", "PATHS=x", "MALFORMED"}
 	require.Equal(t, []string{"PATH=/bin", "PROFLLM_X=", "SLURM_CONF=/c"}, run.Export{}.From(environ))
 	require.Equal(t, []string{"PATH=/bin", "A=1\n2", "PROFLLM_X=", "SLURM_CONF=/c"},

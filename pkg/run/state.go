@@ -136,6 +136,10 @@ func (s Submission) RunState(st State, dir string) State {
 // machine.
 const LocalPrefix = "local-"
 
+// HeldVar has the id of a job that runs as steps of an allocation which somebody holds, in the
+// environment of all of its processes. SLURM_JOB_ID is that of the allocation there.
+const HeldVar = "PROFLLM_HELD_JOB"
+
 // WithSentinel corrects a job's state by the run directory: a COMPLETED job without a sentinel
 // has failed, and a job that Slurm has forgotten ended as the sentinel says. In a
 // sequence, each run has a state of its own.

@@ -19,6 +19,8 @@ type Instance struct {
 	Order   int   // 1 of decode behind prefill, else 0
 	Place   int   // among the instances of its kind on its node
 	First   int   // of its GPUs among those that its kind has on the node
+
+	Balanced bool // one of several servers of a test without prefill, behind a proxy
 }
 
 // URL is where an instance answers.
@@ -39,7 +41,7 @@ func (s *Test) Place(cl plan.Cluster) (list []Instance, all []int, err error) {
 		list, err = s.place(cl.Nodes, all)
 		return list, all, err
 	}
-	one := Instance{Role: s.Decode, Name: "serve", Nodes: cl.All(), GPUs: all}
+	one := Instance{Role: s.Decode, Name: single, Nodes: cl.All(), GPUs: all}
 	if cl.VisibleGPUs == nil && one.IDs != nil {
 		one.GPUs = one.IDs
 	}

@@ -15,6 +15,9 @@ const (
 	Decode  = "decode"
 )
 
+// single is the name of the role of a test without prefill.
+const single = "serve"
+
 // maxReplicas is far above what one proxy is meant for.
 const maxReplicas = 64
 

@@ -18,7 +18,7 @@ func (s *Test) Service(model string) plan.Service {
 // port; those that share one lie behind each other.
 func (s *Test) PortOf(one Instance) plan.Port {
 	port := plan.Port{Name: one.Name, Base: s.Port, Step: 1, Count: 1, Role: one.Name}
-	if s.Disaggregated() {
+	if s.Disaggregated() || one.Balanced {
 		port.Base += (one.Order+1)*stride + one.Place*2*stride
 	}
 	return port
@@ -41,7 +41,10 @@ func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner
 	}
 	r.TP, r.PP, r.DP = one.Parallel()
 	r.Sizes, r.IDs = one.sizes(), one.idsKey()
-	if s.Disaggregated() && one.Kind != one.Name {
+	switch {
+	case one.Balanced:
+		r.Kind = single
+	case s.Disaggregated() && one.Kind != one.Name:
 		r.Kind = one.Kind
 	}
 	to.Config[r.KindName()] = one.Options.Plain()
@@ -51,7 +54,8 @@ func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner
 	}
 }
 
-// AddProxy adds what stands before prefill and decode, on the first prefill head.
+// AddProxy adds what stands before prefill and decode, or before several servers, on the node of
+// the first.
 // Its port is called proxy. What runs outside the container is profllm's own.
 func (s *Test) AddProxy(to *plan.Service, first Instance, health string, argv []plan.Word, container bool) {
 	node := plan.Slice{Offset: first.Nodes.Offset, Count: 1}

@@ -150,7 +150,11 @@ func (s *Test) extra(t scenario.Test, c *source.Complaints) {
 		name := underscores(strings.TrimLeft(key, "-"))
 		for _, r := range s.Roles() {
 			if r.Option(name) != nil || slices.Contains(r.own(), name) {
-				c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s: %s has that key too", key, r.Kind).
+				where := ""
+				if set := r.Option(name); set != nil {
+					where = " (" + set.Pos.String() + ")"
+				}
+				c.Add(source.Errorf(v.Pos, "extra_cmd_args.%s: %s has that key too%s", key, r.Kind, where).
 					Hintf("set it once, in [cmd_args.%s] or here", r.Kind))
 				continue
 			}

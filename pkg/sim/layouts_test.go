@@ -2,6 +2,7 @@ package sim
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,9 @@ func startNode(t testing.TB, settings map[string]string, flags ...string) *comma
 const apiServer = "Starting vLLM server"
 
 // The head opens its port once every rank is there, and each worker brings the ranks from its
-// first on.
+// first on. They may start in any order.
+//
+// covers: SRV-12
 func TestHeadlessDataParallel(t *testing.T) {
 	all := append(addressFlags(t, "--data-parallel-address", "--data-parallel-rpc-port"),
 		"--data-parallel-size", "6", "--data-parallel-size-local", "2")
@@ -42,6 +45,40 @@ func TestHeadlessDataParallel(t *testing.T) {
 	for _, c := range []*command{head, middle, last} {
 		c.cancel()
 		require.Equal(t, 0, c.exit(t), &c.out)
+	}
+}
+
+// With hybrid load balancing, every process opens a port of its own once its engines have met those
+// of the first; with external load balancing, every process has one rank.
+//
+// covers: SRV-20
+func TestBalancedDataParallel(t *testing.T) {
+	for name, c := range map[string]struct {
+		all  []string
+		rank func(i string) []string
+	}{
+		"hybrid": {[]string{"--data-parallel-size", "6", "--data-parallel-size-local", "2", "--data-parallel-hybrid-lb"},
+			func(i string) []string {
+				return []string{"--data-parallel-start-rank", map[string]string{"0": "0", "1": "2", "2": "4"}[i]}
+			}},
+		"external": {[]string{"--data-parallel-size", "3", "--data-parallel-external-lb"},
+			func(i string) []string { return []string{"--data-parallel-rank", i} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := append(addressFlags(t, "--data-parallel-address", "--data-parallel-rpc-port"), c.all...)
+			server := func(i string) *command { return startNode(t, nil, slices.Concat(all, c.rank(i))...) }
+			last, first := server("2"), server("0")
+			first.await(t, "simulated TTFT")
+			require.NotContains(t, first.out.String(), apiServer)
+			middle := server("1")
+			for _, s := range []*command{first, middle, last} {
+				s.await(t, apiServer)
+			}
+			for _, s := range []*command{first, middle, last} {
+				s.cancel()
+				require.Equal(t, 0, s.exit(t), &s.out)
+			}
+		})
 	}
 }
 

@@ -32,7 +32,7 @@ const jobState = "PROFLLM_LOCAL_JOB"
 // is called: the function that it returns.
 func (j localJob) keep(environ []string) (func(), error) {
 	start := func() (*exec.Cmd, error) {
-		cmd := exec.Command(filepath.Join(j.State, "bin", keeperProgram), j.id, j.State)
+		cmd := exec.Command(filepath.Join(j.State, "bin", keeperProgram), j.id, j.mark())
 		cmd.Env = without(environ, jobState)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd, cmd.Start()
@@ -60,9 +60,9 @@ func (j localJob) keep(environ []string) (func(), error) {
 }
 
 // keeper waits for the end of the watching process, and ends what is left of its job.
-func keeper(ctx context.Context, id, state string) int {
+func keeper(ctx context.Context, id, mark string) int {
 	if waitForEnd(ctx, id) {
-		end(state, killWait/2, killWait, everyone)
+		end(mark, killWait/2, killWait, everyone)
 	}
 	return 0
 }
@@ -109,7 +109,7 @@ func (j localJob) complain(text string) {
 // end ends the processes of a job that match: TERM, so that the script can say how
 // it ended, and after that much patience KILL, until none is left. It gives up a limit
 // later: a process that waits for a disk or a driver (state D) may never take its KILL.
-func end(state string, patience, limit time.Duration, match func(pid int) bool) {
+func end(mark string, patience, limit time.Duration, match func(pid int) bool) {
 	begun, sig := time.Now(), syscall.SIGTERM
 	for {
 		waited := time.Since(begun)
@@ -117,7 +117,7 @@ func end(state string, patience, limit time.Duration, match func(pid int) bool) 
 			sig = syscall.SIGKILL
 		}
 		left := 0
-		for _, pid := range run.Marked(jobState + "=" + state) {
+		for _, pid := range run.Marked(mark) {
 			if pid != os.Getpid() && match(pid) {
 				left++
 				syscall.Kill(pid, sig)
@@ -143,7 +143,7 @@ func outlive(id, state string) (stop func()) {
 	go func() {
 		defer close(done)
 		if waitForEnd(ctx, id) {
-			end(state, killWait/2, killWait, func(pid int) bool { return !isClient(pid) })
+			end(jobState+"="+state, killWait/2, killWait, func(pid int) bool { return !isClient(pid) })
 		}
 	}()
 	return func() { cancel(); <-done }

@@ -151,7 +151,7 @@ func TestEndGivesUp(t *testing.T) {
 	begin()
 	const patience, limit = 100 * time.Millisecond, 200 * time.Millisecond
 	begun := time.Now()
-	end(state, patience, limit, func(pid int) bool {
+	end(jobState+"="+state, patience, limit, func(pid int) bool {
 		if pid == started[len(started)-1].Process.Pid {
 			begin()
 		}
@@ -162,7 +162,7 @@ func TestEndGivesUp(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	end(state, 0, killWait, everyone)
+	end(jobState+"="+state, 0, killWait, everyone)
 	require.Empty(t, run.Marked(jobState+"="+state))
 }
 

@@ -1,6 +1,7 @@
 // Package local runs the very script that Slurm would run, on this machine: each
 // node is an address of the loopback network (127.0.1.1, 127.0.1.2, …), and
-// srun, squeue and scancel are stand-ins found first on PATH.
+// srun, squeue and scancel are stand-ins found first on PATH. In a shell that holds an allocation of
+// Slurm, the nodes and these programs are Slurm's own (Hold).
 //
 // It is what a rehearsal uses, and a run on one machine. Jobs lease the ports that they listen on
 // and, if they are to use the machine's GPUs, those. There is no other queue, and no limits.
@@ -44,9 +45,14 @@ type Local struct {
 	binary  string // profllm
 	environ []string
 	now     func() time.Time
+	held    []string // what Slurm says of the allocation, in the environment
 
 	// GPUs are given to jobs; nil: jobs are told of as many as they ask for, as in a rehearsal.
 	GPUs *GPUs
+
+	// Allocation is the id of one of Slurm that the shell of this command holds: the script's steps
+	// are real ones there. "" for stand-ins on this machine.
+	Allocation string
 
 	// Attached jobs end when the process that submitted them does.
 	Attached bool
@@ -82,7 +88,7 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	if err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
-	devices, leased, err := l.devices(ctx, u.Job())
+	devices, leased, err := l.resources(ctx, u.Job())
 	if err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
@@ -99,13 +105,17 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
 	}
-	for _, name := range append([]string{jobProgram, keeperProgram}, Programs...) {
+	programs := []string{jobProgram, keeperProgram}
+	if l.Allocation == "" {
+		programs = append(programs, Programs...)
+	}
+	for _, name := range programs {
 		if err := os.Symlink(l.binary, filepath.Join(bin, name)); err != nil {
 			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 		}
 	}
 	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Hosts: l.hosts(u.Job().Nodes), State: temp,
-		Leased: leased, From: ourselves(), Attached: l.Attached}
+		Leased: leased, From: ourselves(), Attached: l.Attached, Allocation: l.Allocation}
 	if u.Kind() == plan.Array {
 		local.Tasks = len(u.Runs())
 	}
@@ -114,7 +124,10 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 		return run.Submission{}, err
 	}
 	cmd := exec.Command(filepath.Join(bin, jobProgram), string(job))
-	cmd.Env = append(append(r.Export.From(l.environ), "PATH="+bin+":"+lookup(l.environ, "PATH")), devices...)
+	cmd.Env = append(r.Export.From(l.environ), devices...)
+	if l.Allocation == "" {
+		cmd.Env = append(cmd.Env, "PATH="+bin+":"+lookup(l.environ, "PATH"))
+	}
 	cmd.Dir = r.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	said, err := os.Create(filepath.Join(temp, "stderr")) // a pipe would end it with this process
@@ -134,12 +147,12 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	for {
 		var rec record
 		if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
-			return run.Submission{JobID: rec.ID}, nil
+			return run.Submission{JobID: rec.ID, Allocation: l.Allocation}, nil
 		}
 		select {
 		case <-over:
 			if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
-				return run.Submission{JobID: rec.ID}, nil
+				return run.Submission{JobID: rec.ID, Allocation: l.Allocation}, nil
 			}
 			return run.Submission{},
 				&run.RefusedError{Reason: "the process that supervises the job ended at once: " +
@@ -316,6 +329,7 @@ type localJob struct {
 	Leased                   []string // what the job takes over
 	From                     holder   // and from whom
 	Attached                 bool     // the job ends when that process does
+	Allocation               string   // of Slurm, whose steps are the job's; "" for stand-ins
 
 	id string // once it is registered
 }
@@ -398,7 +412,7 @@ func (j localJob) task(ctx context.Context, i int, environ []string, stderr io.W
 
 // ended kills what is left of the job and writes how it ended.
 func (j localJob) ended(ctx context.Context, rec record, code int, file string, stderr io.Writer) {
-	end(j.State, 0, killWait, everyone)
+	end(j.mark(), 0, killWait, everyone)
 	if file == endedFile(j.id) { // who learns of the end finds the leases free
 		h := holder{j.id, j.State}
 		if err := h.release(context.WithoutCancel(ctx)); err != nil {
@@ -420,12 +434,20 @@ func (j localJob) ended(ctx context.Context, rec record, code int, file string, 
 // killWait is Slurm's KillWait in small: between TERM and KILL of a cancelled job.
 const killWait = 10 * time.Second
 
+// heldWait is the same in an allocation that somebody holds: the script stops real steps by itself, in
+// the time that Slurm gives a job at its limit (plan.grace).
+const heldWait = 90 * time.Second
+
 // killWait is longer for a job whose profilers write what they have.
 func (j *localJob) killWait() time.Duration {
-	if p, err := run.ReadPlan(j.Dir); err == nil && p.Profiles() {
-		return killWait + 2*plan.ReportWait
+	wait := killWait
+	if j.Allocation != "" {
+		wait = heldWait
 	}
-	return killWait
+	if p, err := run.ReadPlan(j.Dir); err == nil && p.Profiles() {
+		wait += 2 * plan.ReportWait
+	}
+	return wait
 }
 
 func runScript(ctx context.Context, j localJob, environ []string) int {
@@ -441,9 +463,7 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 	defer stderr.Close()
 	cmd := exec.CommandContext(ctx, "bash", j.Script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.Dir, stdout, stderr
-	cmd.Env = append(environ, "SLURM_JOB_ID="+j.id, "SLURM_JOB_NAME="+j.Name,
-		"SLURM_JOB_NODELIST="+strings.Join(j.Hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", len(j.Hosts)),
-		jobState+"="+j.State)
+	cmd.Env = append(environ, j.variables()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		for _, s := range steps(j.State) {
@@ -462,6 +482,23 @@ func runScript(ctx context.Context, j localJob, environ []string) int {
 		return code
 	}
 	return 1
+}
+
+// variables are what tells the script which job it is.
+func (j localJob) variables() []string {
+	if j.Allocation != "" {
+		return []string{j.mark()}
+	}
+	return []string{"SLURM_JOB_ID=" + j.id, "SLURM_JOB_NAME=" + j.Name,
+		"SLURM_JOB_NODELIST=" + strings.Join(j.Hosts, ","), fmt.Sprintf("SLURM_JOB_NUM_NODES=%d", len(j.Hosts)), j.mark()}
+}
+
+// mark is the variable, with its value, by which the processes of the job are known.
+func (j localJob) mark() string {
+	if j.Allocation != "" {
+		return run.HeldVar + "=" + j.id
+	}
+	return jobState + "=" + j.State
 }
 
 // without is an environment without one of its variables.

@@ -34,6 +34,7 @@ type span struct {
 	start       int    // the first of them
 	head        string // host:port at which data-parallel engines meet
 	ray         bool   // Ray places the engines
+	balanced    bool   // each process has an API server for its own engines
 }
 
 func parseSpan(f *program.Flags) (span, error) {
@@ -62,7 +63,25 @@ func parseSpan(f *program.Flags) (span, error) {
 	master := f.Text("master-addr", loopback)
 	s.master = net.JoinHostPort(master, strconv.Itoa(masterPort))
 	s.head = net.JoinHostPort(f.Text("data-parallel-address", master), strconv.Itoa(rpcPort))
-	return s, errors.Join(append(errs, err)...)
+	errs = append(errs, err, s.balance(f))
+	return s, errors.Join(errs...)
+}
+
+// balance reads how several API servers share the ranks (engine/arg_utils.py, 0.32): each has one
+// with --data-parallel-rank, and with --data-parallel-start-rank those from there on.
+func (s *span) balance(f *program.Flags) error {
+	_, hasRank := f.Values["data-parallel-rank"]
+	_, hasStart := f.Values["data-parallel-start-rank"]
+	_, hasLocal := f.Values["data-parallel-size-local"]
+	external := hasRank || f.Bool("data-parallel-external-lb", false)
+	s.balanced = external || f.Bool("data-parallel-hybrid-lb", false) ||
+		hasStart && hasLocal && !f.Bool("headless", false)
+	if !external {
+		return nil
+	}
+	rank, err := f.Size("data-parallel-rank", 0, 0)
+	s.start, s.local = rank, 1
+	return err
 }
 
 // meet waits for the other processes of a server over several nodes, in vLLM's ways: those of
@@ -72,16 +91,20 @@ func meet(ctx context.Context, log *engine.Logger, c engine.Config, s span) (end
 	case s.nodes > 1:
 		return meetMaster(ctx, log, c, s)
 	case s.dp > 1 && c.Headless:
-		return meetHead(ctx, log, s)
+		log.Info("Launching %d data parallel engine(s) in headless mode, with head node address tcp://%s.", s.local,
+			s.head)
+		return meetHead(ctx, s)
+	case s.dp > s.local && s.balanced && s.start > 0:
+		return meetHead(ctx, s)
 	case s.dp > s.local && !c.Ray && !s.ray:
 		return meetEngines(ctx, log, s)
 	}
 	return func() {}, nil
 }
 
-// meetHead is a headless process, whose engines announce themselves to the head.
-func meetHead(ctx context.Context, log *engine.Logger, s span) (func(), error) {
-	log.Info("Launching %d data parallel engine(s) in headless mode, with head node address tcp://%s.", s.local, s.head)
+// meetHead is a process whose engines announce themselves to the head: a headless one, or one that
+// has an API server for its own engines.
+func meetHead(ctx context.Context, s span) (func(), error) {
 	peers := engine.Peers{Address: s.head, Own: numbers(s.start, s.start+s.local), Patience: handshakeTime}
 	_, end, err := peers.Meet(ctx)
 	if _, missing := errors.AsType[*engine.MissingError](err); missing {

@@ -100,6 +100,11 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 		if one.Replica > 0 {
 			continue
 		}
+		c.Add(severalServers(one))
+		if balanced(one) != "" {
+			w.checkBalanced(one, &c)
+			continue
+		}
 		if v := one.Option(nodesKey); v != nil {
 			if n, ok := v.Int(); !ok || int(n) != one.Nodes.Count {
 				c.Add(source.Errorf(v.Pos, "%s.%s is %v, but the role has %s", one.Kind, nodesKey, v.Plain(),
@@ -112,10 +117,11 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 		}
 		l, err := layoutOf(one)
 		c.Add(err)
-		c.Add(severalServers(one))
 		switch l.name {
 		case onRay:
-			c.Add(spansData(one))
+			if !spansNodes(one) {
+				c.Add(spansData(one))
+			}
 		case headless:
 			w.checkHeadless(one, &c)
 		case byNodes:
@@ -125,18 +131,16 @@ func (w *Workload) checkLayouts(list []serving.Instance) error {
 	return c.Err()
 }
 
-// severalServers refuses load balancing outside of vLLM: a client asks one address.
+// severalServers refuses a server that is itself several, on several nodes: the client asks one.
 func severalServers(one serving.Instance) error {
-	for _, key := range []string{"data_parallel_hybrid_lb", "data_parallel_external_lb",
-		"data_parallel_multi_port_external_lb"} {
-		if one.Flag(key) {
-			return source.Errorf(one.Option(key).Pos, "%s.%s gives each of the %d nodes an API server of its own, "+
-				"and the client asks one: the engines of the others would not be measured", one.Kind, key,
-				one.Nodes.Count).
-				Hintf("set %s = \"mp\" instead: one API server then serves the engines of all nodes", dataKey)
-		}
+	const key = "data_parallel_multi_port_external_lb"
+	if !one.Flag(key) || one.Nodes.Count == 1 {
+		return nil
 	}
-	return nil
+	return source.Errorf(one.Option(key).Pos, "%s.%s gives each of the %d nodes API servers of its own, whose ports "+
+		"vLLM chooses, and the client asks one: the engines of the others would not be measured", one.Kind, key,
+		one.Nodes.Count).
+		Hintf("set %s = true instead: profllm starts one server for each rank, and balances over them", externalKey)
 }
 
 // checkPlanned refuses options that the layout sets on each node, and a release that lacks one.
@@ -175,10 +179,17 @@ func (w *Workload) checkHeadless(one serving.Instance, c *source.Complaints) {
 		return
 	}
 	if n, ok := v.Int(); ok && int(n)*nodes != dp {
-		c.Add(source.Errorf(v.Pos, "%s.%s %d on %d nodes are %d ranks, but data_parallel_size is %d", one.Kind,
-			dataLocalKey, n, nodes, int(n)*nodes, dp).
-			Hintf("remove it: every node runs data_parallel_size / %d ranks", nodes))
+		c.Add(localRanks(one, v, int(n)))
 	}
+}
+
+// localRanks refuses a number of ranks on each node that do not add up.
+func localRanks(one serving.Instance, v *source.Value, n int) error {
+	_, _, dp := one.Parallel()
+	nodes := one.Nodes.Count
+	return source.Errorf(v.Pos, "%s.%s %d on %d nodes are %d ranks, but data_parallel_size is %d", one.Kind,
+		dataLocalKey, n, nodes, n*nodes, dp).
+		Hintf("remove it: every node runs data_parallel_size / %d ranks", nodes)
 }
 
 // checkByNodes refuses sizes that cannot be divided among the nodes: vLLM starts as many workers on
@@ -193,11 +204,27 @@ func (w *Workload) checkByNodes(one serving.Instance, c *source.Complaints) {
 	case world%nodes != 0:
 		c.Add(source.Errorf(at, "%s needs %s (TP %d x PP %d x DP %d), which cannot be divided among %d nodes", one.Kind,
 			quantity.Count(world, "GPU"), tp, pp, dp, nodes).
-			Hintf("choose sizes whose product is a multiple of %d; %d use every GPU", nodes, nodes*len(one.GPUs)))
+			Hintf("choose sizes whose product is a multiple of %d; %d use every GPU%s", nodes, nodes*len(one.GPUs),
+				fitting(nodes, nodes*len(one.GPUs)/(pp*dp), pp*dp)))
 	case dp > 1 && dp%nodes != 0 && nodes%dp != 0:
 		c.Add(source.Errorf(at, "%s.data_parallel_size %d cannot be spread evenly over %d nodes", one.Kind, dp, nodes).
 			Hintf("set a multiple or a divisor of %d", nodes))
 	}
+}
+
+// fitting lists the tensor-parallel sizes with which an engine can be divided among nodes beside its
+// other sizes, up to most; "" for none.
+func fitting(nodes, most, others int) string {
+	var list []string
+	for tp := 1; tp <= most; tp++ {
+		if tp*others%nodes == 0 && most%tp == 0 {
+			list = append(list, strconv.Itoa(tp))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "; tensor_parallel_size can be " + strings.Join(list, ", ")
 }
 
 // Bases of ports. The slots of a job move them; they lie apart, so that jobs of different layouts

@@ -13,7 +13,7 @@ import (
 
 // The role's keys choose how a server uses two nodes of four GPUs, and the plan says why.
 //
-// covers: SRV-2, PAR-4, PAR-5
+// covers: SRV-1, SRV-2, PAR-4, PAR-5
 func TestLayouts(t *testing.T) {
 	for _, c := range []struct{ args, executor, tail, err string }{
 		{"tensor_parallel_size=8", "ray, because the role has 2 nodes and sets neither distributed_executor_backend nor data_parallel_backend", "--distributed-executor-backend ray", ""},
@@ -31,8 +31,7 @@ func TestLayouts(t *testing.T) {
 		{"data_parallel_size=4\ndata_parallel_backend='mp'\ndata_parallel_size_local=1", "", "", "t.toml:4:1: decode.data_parallel_size_local 1 on 2 nodes are 2 ranks, but data_parallel_size is 4"},
 		{"data_parallel_size=6\ntensor_parallel_size=2\ndata_parallel_backend='mp'", "", "", "3 ranks of 2 GPUs each (TP 2 x PP 1) on every node, but a node has 4 GPUs"},
 		{"data_parallel_size=2\ndata_parallel_backend='mp'\ndata_parallel_start_rank=1", "", "", "t.toml:4:1: decode.data_parallel_start_rank: profllm sets what differs between the nodes of a role itself (executor headless)"},
-		{"data_parallel_size=2\ndata_parallel_backend='mp'\ndata_parallel_hybrid_lb=true\ndata_parallel_size_local=1", "", "", "t.toml:4:1: decode.data_parallel_hybrid_lb gives each of the 2 nodes an API server of its own, and the client asks one"},
-		{"data_parallel_size=2\ndata_parallel_external_lb=true", "", "", "t.toml:3:1: decode.data_parallel_external_lb gives each of the 2 nodes an API server of its own"},
+		{"data_parallel_size=2\ndata_parallel_backend='mp'\ndata_parallel_multi_port_external_lb=true", "", "", "t.toml:4:1: decode.data_parallel_multi_port_external_lb gives each of the 2 nodes API servers of its own, whose ports vLLM chooses, and the client asks one"},
 
 		{"tensor_parallel_size=8\ndistributed_executor_backend='mp'", `mp, because the role sets distributed_executor_backend = "mp"`,
 			"--nnodes 2 --master-addr ${addr:serve} --master-port ${port:serve_master}", ""},
@@ -40,7 +39,7 @@ func TestLayouts(t *testing.T) {
 			"--distributed-executor-backend mp --master-addr ${addr:serve} --master-port ${port:serve_master}", ""},
 		{"tensor_parallel_size=4\ndata_parallel_size=2\nnnodes=2", "mp, because the role sets nnodes",
 			"--data-parallel-address ${addr:serve} --data-parallel-rpc-port ${port:serve_rpc} --master-addr ${addr:serve} --master-port ${port:serve_master}", ""},
-		{"tensor_parallel_size=3\ndistributed_executor_backend='mp'", "", "", "t.toml:3:1: decode needs 3 GPUs (TP 3 x PP 1 x DP 1), which cannot be divided among 2 nodes\n\thint: choose sizes whose product is a multiple of 2; 8 use every GPU"},
+		{"tensor_parallel_size=3\ndistributed_executor_backend='mp'", "", "", "t.toml:3:1: decode needs 3 GPUs (TP 3 x PP 1 x DP 1), which cannot be divided among 2 nodes\n\thint: choose sizes whose product is a multiple of 2; 8 use every GPU; tensor_parallel_size can be 2, 4, 8"},
 		{"tensor_parallel_size=6\nnnodes=3", "", "", "t.toml:3:1: decode.nnodes is 3, but the role has 2 nodes"},
 		{"tensor_parallel_size=8\nnnodes=2\nnode_rank=1", "", "", "decode.node_rank: profllm sets what differs"},
 		{"tensor_parallel_size=8\nnnodes=2\ndistributed_executor_backend='ray'", "", "", "nnodes above 1 does not go with distributed_executor_backend"},

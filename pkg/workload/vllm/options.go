@@ -14,6 +14,9 @@ import (
 // own words: the job would fail with them after its nodes were allocated.
 func (w *Workload) checkOptions(r *serving.Role, c *source.Complaints) {
 	var taken []string
+	if balanced(serving.Instance{Role: *r}) == hybrid && r.Option(dataLocalKey) == nil {
+		taken = []string{"--data-parallel-size-local", "1"} // the plan adds it, with another number
+	}
 	for _, key := range r.Options.Keys() {
 		if w.Unchecked(key) || w.Misspelt(r, key) || engine.Planned[key] != "" {
 			continue

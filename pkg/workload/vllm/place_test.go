@@ -119,6 +119,10 @@ func TestProxyKnowsEveryInstance(t *testing.T) {
 	require.Len(t, s.Config, 2, "by kind")
 }
 
+// An option that is set twice is refused, in either spelling and with both places; what profllm sets
+// itself is refused too.
+//
+// covers: SRV-8
 func TestExtraCmdArgs(t *testing.T) {
 	extra := func(args, more string) (plan.Service, error) {
 		table, err := source.Parse("t.toml", []byte(args))
@@ -145,7 +149,8 @@ func TestExtraCmdArgs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"t.toml:3:1: prefill.tensor-paralel-size goes to the engine as it is and does not size the role; did you mean tensor_parallel_size?"}, s.Notes)
 	for more, want := range map[string]string{
-		"max-model-len = '8'": "e.toml:1:1: extra_cmd_args.max-model-len: decode has that key too",
+		"max-model-len = '8'": "e.toml:1:1: extra_cmd_args.max-model-len: decode has that key too (t.toml:2:1)",
+		"tp = '8'":            "e.toml:1:1: decode.tp is an option of another engine; `vllm serve` has no such option\n\thint: write tensor_parallel_size",
 		"port = '8'":          "decode.port: profllm sets the port",
 		"replicas = '2'":      "decode has that key too",
 		"x = 1":               "extra_cmd_args.x must be a string, not the integer 1",

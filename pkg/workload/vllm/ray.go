@@ -48,9 +48,19 @@ func spansData(one serving.Instance) error {
 			one.Kind, dp,
 			quantity.Count(dp/nodes, "rank"), quantity.Count(tp*pp, "GPU"), tp, pp,
 			quantity.Count(len(one.GPUs), "GPU")).
-			Hintf("make each rank small enough for one node, or set data_parallel_size_local and VLLM_RAY_DP_PACK_STRATEGY yourself")
+			Hintf("make each rank small enough for one node, or on Ray a multiple of a node, or set data_parallel_size_local and VLLM_RAY_DP_PACK_STRATEGY yourself")
 	}
 	return nil
+}
+
+// packStrategy tells vLLM how Ray places data-parallel ranks.
+const packStrategy = "VLLM_RAY_DP_PACK_STRATEGY"
+
+// spansNodes reports whether each data-parallel rank on Ray needs several whole nodes. vLLM then
+// demands all GPUs of them (v1/engine/utils.py, 0.32).
+func spansNodes(one serving.Instance) bool {
+	tp, pp, dp := one.Parallel()
+	return dp > 1 && tp*pp > len(one.GPUs) && tp*pp%len(one.GPUs) == 0 && one.Option("data_parallel_size_local") == nil
 }
 
 // rayOverNodes are the options with which a server uses the nodes of its Ray cluster.
@@ -67,7 +77,7 @@ func rayOverNodes(one serving.Instance) []plan.Word {
 	if one.Option("data_parallel_backend") == nil {
 		argv = append(argv, plan.Texts("--data-parallel-backend", "ray")...)
 	}
-	if one.Option("data_parallel_size_local") == nil {
+	if one.Option("data_parallel_size_local") == nil && !spansNodes(one) {
 		argv = append(argv, plan.Texts("--data-parallel-size-local", strconv.Itoa(dp/one.Nodes.Count))...)
 	}
 	return argv

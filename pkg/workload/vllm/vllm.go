@@ -1,6 +1,6 @@
 // Package vllm turns a vLLM test into roles: one server, on one node or over several by one of
-// vLLM's ways (Ray, --nnodes, headless data parallelism), or prefill and decode servers behind
-// a proxy.
+// vLLM's ways (Ray, --nnodes, headless data parallelism), data-parallel servers behind a proxy,
+// or prefill and decode servers behind one.
 //
 // It writes commands and decides slices, GPUs, ports and readiness endpoints. It
 // measures nothing and knows no scheduler.
@@ -140,6 +140,10 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		return s, nil
 	}
 	one := list[0]
+	if balanced(one) != "" {
+		w.addBalanced(&s, one)
+		return s, nil
+	}
 	argv := append(w.serveFixed(), serving.Options(one.Options, serving.Negatable)...)
 	argv = append(argv, plan.Text("--port"), plan.Word{plan.PortNumber(one.Name)})
 	s.Ports = append(s.Ports, w.PortOf(one))
@@ -207,6 +211,7 @@ const sideChannelHost = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.Word, env ...plan.Var) {
 	if one.Nodes.Count == 1 {
 		w.AddServer(s, one, argv, 0, env...)
+		s.Roles[len(s.Roles)-1].EP = experts(one)
 		return
 	}
 	l, _ := layoutOf(one) // checkLayouts refused what has none
@@ -217,12 +222,25 @@ func (w *Workload) addServer(s *plan.Service, one serving.Instance, argv []plan.
 		s.Ports = append(s.Ports, port)
 		lead := w.rayArgs(one, port.Name)
 		argv, inner = append(lead, argv...), len(lead)
+		if spansNodes(one) {
+			env = append(env, plan.Var{Name: packStrategy, Value: plan.Text("span")})
+		}
 	} else {
 		argv = w.overNodes(s, one, l, argv, env)
 	}
 	w.AddServer(s, one, argv, inner, env...)
 	r := &s.Roles[len(s.Roles)-1]
-	r.Ray, r.Executor = l.name == onRay, l.name+", because "+l.why
+	r.Ray, r.Executor, r.EP = l.name == onRay, l.name+", because "+l.why, experts(one)
+}
+
+// experts is how many GPUs hold the experts of a model, each of them whole: vLLM has no option for
+// it. 0 without expert parallelism.
+func experts(one serving.Instance) int {
+	if !one.Flag("enable_expert_parallel") {
+		return 0
+	}
+	tp, _, dp := one.Parallel()
+	return tp * dp
 }
 
 // rayArgs is the part before `vllm serve` that forms a Ray cluster over the
@@ -244,15 +262,19 @@ func (w *Workload) rayArgs(one serving.Instance, port string) []plan.Word {
 	return append(argv, plan.Text("--"))
 }
 
-// addProxy adds the test's script, or our proxy.
-func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
-	health := "/healthcheck"
+// proxyHealth is the readiness path of the proxy.
+func (w *Workload) proxyHealth() string {
 	switch {
 	case w.cfg.ProxyHealthcheck != nil:
-		health = *w.cfg.ProxyHealthcheck
-	case w.Healthcheck != nil:
-		health = *w.Healthcheck
+		return *w.cfg.ProxyHealthcheck
+	case w.Healthcheck != nil && w.Disaggregated():
+		return *w.Healthcheck
 	}
+	return "/healthcheck"
+}
+
+// addProxy adds the test's script, or our proxy.
+func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
 	script := w.cfg.ProxyScript
 	argv := []plan.Word{plan.Self(), plan.Text("proxy")}
 	if script != nil {
@@ -277,5 +299,5 @@ func (w *Workload) addProxy(s *plan.Service, list []serving.Instance) {
 		argv = append(append(argv, plan.Text(kind.script+"-hosts")), hosts...)
 		argv = append(append(argv, plan.Text(kind.script+"-ports")), ports...)
 	}
-	w.AddProxy(s, list[0], health, argv, script != nil)
+	w.AddProxy(s, list[0], w.proxyHealth(), argv, script != nil)
 }

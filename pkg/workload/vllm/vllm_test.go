@@ -45,6 +45,15 @@ func argv(r plan.Role) string {
 	return strings.Join(words, " ")
 }
 
+func env(r plan.Role, name string) string {
+	for _, v := range r.Step.Env {
+		if v.Name == name {
+			return v.Value.String()
+		}
+	}
+	return ""
+}
+
 // covers: C.1, CD-11
 func TestGPUSplit(t *testing.T) {
 	for _, c := range []struct {
@@ -127,7 +136,7 @@ func TestRoleSizes(t *testing.T) {
 	}
 }
 
-// covers: C.6, CD-9
+// covers: C.6, CD-9, SRV-7
 func TestEngineArguments(t *testing.T) {
 	s, err := serve(t, `unchecked_options = "enable_x, y, flag, n, f, quoted, user_quoted, table, list"
 [decode]
@@ -232,7 +241,7 @@ func TestServersOverNodes(t *testing.T) {
 		{"distributed-executor-backend='uni'\ntensor_parallel_size=2\ndata_parallel_size=2", "", `t.toml:2:1: decode.distributed_executor_backend is "uni", with which vLLM uses one node only, but the role has 2 nodes`},
 		{"distributed_executor_backend='mp'\ndata_parallel_backend='ray'", "", `t.toml:3:1: decode.data_parallel_backend is "ray", with which`},
 		{"data_parallel_size=3", "", "data_parallel_size 3 cannot be spread evenly over 2 nodes"},
-		{"data_parallel_size=2\ntensor_parallel_size=8", "", "1 rank of 8 GPUs each (TP 8 x PP 1) on every node, but a node has 4 GPUs"},
+		{"data_parallel_size=2\ntensor_parallel_size=6", "", "1 rank of 6 GPUs each (TP 6 x PP 1) on every node, but a node has 4 GPUs"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			s, err := serve(t, "[decode]\n"+c.args, plan.Cluster{Nodes: 2, GPUsPerNode: 4})
@@ -250,6 +259,33 @@ func TestServersOverNodes(t *testing.T) {
 			require.NotContains(t, argv(roleOf(one, "serve")), "ray")
 		})
 	}
+}
+
+// On Ray, a pipeline spans nodes, and so does each data-parallel rank that needs several whole nodes:
+// vLLM has to be told so.
+//
+// covers: SRV-6
+func TestRanksSpanNodes(t *testing.T) {
+	four := plan.Cluster{Nodes: 4, GPUsPerNode: 4}
+	s, err := serve(t, "[decode]\ntensor_parallel_size=4\npipeline_parallel_size=4", four)
+	require.NoError(t, err)
+	r := roleOf(s, "serve")
+	require.True(t, r.Ray)
+	require.Equal(t, 16, r.World())
+	require.Contains(t, argv(r), "--pipeline-parallel-size 4")
+	require.Empty(t, env(r, packStrategy))
+	for _, args := range []string{"tensor_parallel_size=8", "tensor_parallel_size=4\npipeline_parallel_size=2"} {
+		s, err = serve(t, "[decode]\ndata_parallel_size=2\n"+args, four)
+		require.NoError(t, err)
+		r = roleOf(s, "serve")
+		require.Equal(t, "span", env(r, packStrategy))
+		require.Contains(t, argv(r), "--data-parallel-backend ray")
+		require.NotContains(t, argv(r), "--data-parallel-size-local")
+		require.Equal(t, 16, r.World())
+	}
+	s, err = serve(t, "[decode]\ndata_parallel_size=4\ntensor_parallel_size=4", four)
+	require.NoError(t, err)
+	require.Empty(t, env(roleOf(s, "serve"), packStrategy), "each rank is on one node")
 }
 
 // Every role has the test's time to become ready, and is asked as often as the test says.

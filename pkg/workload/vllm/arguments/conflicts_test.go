@@ -39,7 +39,7 @@ var conflicting = []struct{ wrong, right, text string }{
 	{"--numa-bind-nodes 0", "--numa-bind-nodes 0 --numa-bind", "need numa_bind"},
 }
 
-// covers: CFG-3, PAR-9
+// covers: CFG-3, PAR-2, PAR-9
 func TestConflicts(t *testing.T) {
 	r := exactly("0.32.0")
 	seen := map[string]bool{}
