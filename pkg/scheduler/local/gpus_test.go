@@ -19,7 +19,7 @@ func machineOf(n int) (list []gpu.Device) {
 
 // Free GPUs are chosen: nobody leases them, nobody computes on them, and their memory is unused.
 //
-// covers: LRES-1, LRES-4
+// covers: LRES-1, LRES-4, HW-1
 func TestChoose(t *testing.T) {
 	for name, c := range map[string]struct {
 		want   request
