@@ -103,8 +103,13 @@ func clientOptions(t scenario.Test) error {
 	case t.Client != "" && t.Client != "vllm":
 		return nil // vllmserve.New refuses it
 	}
+	program, release := catalog.BenchServe(t), catalog.VLLMRelease(t)
+	if list, _ := program.At(release); release != "" && len(list) == 0 {
+		return source.Errorf(t.BenchArgs.Pos, "vLLM %s has no `%s`, which came in %s", release, program.Name, program.Oldest().Version).
+			Hintf("set client = \"profllm\"")
+	}
 	unchecked, _ := t.CmdArgs.Get("unchecked_options").Text()
-	return vllmserve.CheckArguments(t.BenchArgs, catalog.BenchServe(t), catalog.VLLMRelease(t), serving.Names(unchecked)...)
+	return vllmserve.CheckArguments(t.BenchArgs, program, release, serving.Names(unchecked)...)
 }
 
 // ownOptions refuses arguments that profllm's own client does not know or would refuse.

@@ -203,7 +203,7 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 	}
 	if !s.Disaggregated() && d.replicas > 1 {
 		c.Add(source.Errorf(d.table.PosOf("replicas"),
-			"decode.replicas is %d, but there is no [cmd_args.prefill]: the proxy spreads requests over pairs of prefill and decode only", d.replicas).
+			"decode.replicas is %d, but there is no [cmd_args.prefill]: without it, there is one server", d.replicas).
 			Hintf("add [cmd_args.prefill], or set data_parallel_size for several engines behind one server"))
 	}
 	p.check(c)

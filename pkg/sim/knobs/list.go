@@ -37,7 +37,7 @@ var Knobs = []Knob{
 	{"PROFLLM_SIM_STARTUP", "500ms", "time from the start of the server until its port is open"},
 	{"PROFLLM_SIM_ACCURACY", "0.75", "share (0 to 1) of arithmetic questions that are answered right"},
 	{"PROFLLM_SIM_TOKENS", "words", "`words`: a token is up to three letters; `bytes`: a token is a byte"},
-	{"PROFLLM_SIM_FLAGS", "", "whose flags `vllm serve` has: a release of vLLM such as `0.10.2` (default 0.32.0), with further options behind commas; or `any`"},
+	{"PROFLLM_SIM_FLAGS", "", "whose flags `vllm serve` has: a release of vLLM such as `0.10.2` (default: that of the test, else 0.32.0), with further options behind commas; or `any`"},
 	{"PROFLLM_SIM_RAY", "", "path of a real `ray` to run instead of the simulated one"},
 	{SGLangVar, "", "path of a `python` that has SGLang's client and router, which then run instead of the simulated ones"},
 	{GPUsVar, "", "number of simulated GPUs of each node; without it, no GPU is sampled"},
