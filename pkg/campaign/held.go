@@ -62,6 +62,9 @@ func (c *Client) isNode(nodes []string) (bool, error) {
 func (h *Held) fits(p *plan.Plan) error {
 	job := &p.Job
 	switch n := len(h.Hosts); {
+	case len(job.Until) > 0:
+		return as(Definition, fmt.Errorf("test %s goes on beside others until they end, and job %s can run one at a time\n\thint: profllm slurm submit SCENARIO",
+			p.Test, h.Job))
 	case job.Nodes > n:
 		return as(Definition, fmt.Errorf("test %s needs %s, and job %s has %d\n\thint: salloc --nodes=%d, or profllm slurm submit SCENARIO",
 			p.Test, quantity.Count(job.Nodes, "node"), h.Job, n, job.Nodes))

@@ -18,6 +18,7 @@ func TestFitsHeldAllocation(t *testing.T) {
 		"test t needs 4 nodes, and job 7 has 3\n\thint: salloc --nodes=4, or profllm slurm submit SCENARIO":                                       {Nodes: 4},
 		"test t names n[2-3], and the first nodes of job 7 are n[1-2]\n\thint: write num_nodes = 2 instead of nodes, or salloc --nodelist=n[2-3]": {Nodes: 2, NodeList: []string{"n2", "n3"}},
 		"test t needs 8 GPUs on each node, and job 7 has 4\n\thint: salloc --gpus-per-node=8":                                                     {Nodes: 1, GPUsPerNode: 8},
+		"test t goes on beside others until they end, and job 7 can run one at a time\n\thint: profllm slurm submit SCENARIO":                     {Nodes: 1, Until: []string{"/r"}},
 	} {
 		err := h.fits(&plan.Plan{Test: "t", Job: job})
 		if want == "" {
