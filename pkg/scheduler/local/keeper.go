@@ -32,7 +32,7 @@ const jobState = "PROFLLM_LOCAL_JOB"
 // is called: the function that it returns.
 func (j localJob) keep(environ []string) (func(), error) {
 	start := func() (*exec.Cmd, error) {
-		cmd := exec.Command(filepath.Join(j.State, "bin", keeperProgram), j.id, j.mark())
+		cmd := exec.Command(filepath.Join(j.State, "bin", keeperProgram), j.id, j.mark(), j.patience().String())
 		cmd.Env = without(environ, jobState)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd, cmd.Start()
@@ -59,10 +59,23 @@ func (j localJob) keep(environ []string) (func(), error) {
 	return cancel, nil
 }
 
+// patience is from TERM to KILL when nobody watches over the job any more. Real steps take as long
+// to stop as ever.
+func (j *localJob) patience() time.Duration {
+	if j.Allocation != "" {
+		return j.killWait()
+	}
+	return killWait / 2
+}
+
 // keeper waits for the end of the watching process, and ends what is left of its job.
-func keeper(ctx context.Context, id, mark string) int {
+func keeper(ctx context.Context, id, mark, patience string) int {
+	limit, err := time.ParseDuration(patience)
+	if err != nil {
+		limit = killWait / 2
+	}
 	if waitForEnd(ctx, id) {
-		end(mark, killWait/2, killWait, everyone)
+		end(mark, limit, killWait, everyone)
 	}
 	return 0
 }

@@ -169,7 +169,10 @@ func readLeases(file string) leases {
 // lives reports whether a process of the holder does.
 func (h holder) lives() bool {
 	_, _, runs := watcher(h.Job)
-	return runs || h.State != "" && len(run.Marked(jobState+"="+h.State)) > 0
+	if runs || h.State == "" {
+		return runs
+	}
+	return len(run.Marked(jobState+"="+h.State))+len(run.Marked(run.HeldVar+"="+h.Job)) > 0
 }
 
 // exclude waits until no other process is in here. The name of a socket has one owner, and the

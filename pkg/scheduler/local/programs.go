@@ -26,8 +26,8 @@ func Main(ctx context.Context, name string, args, environ []string, stdout, stde
 	if name == jobProgram && len(args) == 1 {
 		return watch(ctx, args[0], environ, stderr), true
 	}
-	if name == keeperProgram && len(args) == 2 {
-		return keeper(ctx, args[0], args[1]), true
+	if name == keeperProgram && len(args) == 3 {
+		return keeper(ctx, args[0], args[1], args[2]), true
 	}
 	state := lookup(environ, jobState)
 	var err error
