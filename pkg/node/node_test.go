@@ -463,7 +463,7 @@ func TestStraysByCgroup(t *testing.T) {
 
 	s := Sweep{Proc: proc, Job: "60", Host: "n1", Self: 11}
 	names := func(s Sweep) (tasks int, list []string) {
-		found, strays := s.find()
+		found, strays := s.find(map[string]bool{})
 		for _, p := range strays {
 			require.True(t, p.daemon, p.name)
 			list = append(list, p.name)
@@ -477,6 +477,26 @@ func TestStraysByCgroup(t *testing.T) {
 	s.Steps = true
 	_, strays = names(s)
 	require.Equal(t, []string{"old", "titled"}, strays)
+
+	// In an allocation that somebody holds, what hides is the run's in its own steps only.
+	s.Held = "local-1"
+	environ := func(pid, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(proc, pid, "environ"), []byte(strings.ReplaceAll(text, " ", "\x00")), 0o644))
+	}
+	environ("11", env+" PROFLLM_HELD_JOB=local-1")
+	tasks, strays = names(s)
+	require.Zero(t, tasks, "step 1 is somebody else's")
+	require.Equal(t, []string{"old"}, strays)
+	environ("21", strings.Replace(env, "ID=0", "ID=1", 1)+" PROFLLM_HELD_JOB=local-1")
+	own := map[string]bool{}
+	found, left := s.find(own)
+	require.Len(t, found, 2)
+	require.Len(t, left, 2)
+	require.NoError(t, os.RemoveAll(filepath.Join(proc, "21")))
+	found, _ = s.find(own)
+	require.Empty(t, found, "a task whose parent is gone is a stray")
+	_, left = s.find(own)
+	require.Len(t, left, 3, "the step stays the run's")
 }
 
 // covers: PL-G14

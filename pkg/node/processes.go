@@ -24,6 +24,7 @@ type process struct {
 	command         string
 	rehearsed       bool   // of a job that is no job of Slurm's
 	held            string // id of the run, in an allocation that somebody holds
+	hidden          bool   // known by its cgroup alone
 }
 
 // table is every living process by its id.
@@ -59,6 +60,7 @@ func readProcesses(proc string) table {
 			if p.job == "" && p.name != "slurmstepd" {
 				text, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 				p.job, p.step = confined(text)
+				p.hidden = p.job != ""
 			}
 		}
 		if p.job != "" {

@@ -55,6 +55,7 @@ const sweepPoll = 50 * time.Millisecond
 func (s Sweep) Run() (ended []Ended, left []Process) {
 	begin, clean := time.Now(), 0
 	var first map[step]bool
+	own := map[string]bool{}
 	told := map[int]*Ended{}
 	list := func() (ended []Ended) {
 		for _, pid := range slices.Sorted(maps.Keys(told)) {
@@ -63,7 +64,7 @@ func (s Sweep) Run() (ended []Ended, left []Process) {
 		return ended
 	}
 	for clean < 2 { // a process that forks may hide from one look
-		tasks, strays := s.find()
+		tasks, strays := s.find(own)
 		if clean++; len(tasks)+len(strays) > 0 {
 			clean = 0
 		}
@@ -142,19 +143,28 @@ func steps(tasks []stray) map[step]bool {
 }
 
 // find lists the tasks of other steps of the job on this node, and its processes that
-// belong to no step.
-func (s Sweep) find() (tasks, strays []stray) {
+// belong to no step. In an allocation that somebody holds, a process that hides its environment is
+// the run's if it is in a step where another process of the run was seen: own are those steps.
+func (s Sweep) find(own map[string]bool) (tasks, strays []stray) {
 	t := readProcesses(s.Proc)
 	self, ok := t[s.Self]
 	if !ok || self.job != s.Job || self.held != s.Held {
 		return nil, nil
 	}
-	own := t.keeper(self)
+	for _, p := range t {
+		if p.job == s.Job && p.held == s.Held && p.step != "" && !p.hidden {
+			own[p.step] = true
+		}
+	}
+	around := t.keeper(self)
 	for _, p := range t {
 		keeper := t.keeper(p)
+		if p.hidden && own[p.step] {
+			p.held = s.Held
+		}
 		switch {
 		case p.job != s.Job || p.held != s.Held || !p.here(s.Host) || s.Steps && p.step == "" || p.client():
-		case keeper.name != own.name:
+		case keeper.name != around.name:
 			strays = append(strays, stray{process: p, daemon: t.daemon(p)})
 		case p.step != "" && p.step != self.step:
 			tasks = append(tasks, stray{process: p, of: step{keeper.pid, p.step}})
