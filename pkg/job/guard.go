@@ -92,7 +92,7 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	for _, e := range stubborn {
 		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
 	}
-	if j.Env("PROFLLM_LOCAL_JOB") == "" { // in a rehearsal it may be anybody's
+	if j.Env("PROFLLM_LOCAL_JOB") == "" && sweep.Held == "" { // else it may be that of other processes of the job
 		if removed := before.Clean(sweep.Job, host); removed != "" {
 			found = append(found, "removed unused shared memory: "+removed)
 		}

@@ -78,6 +78,9 @@ func (j *Job) Start() error {
 	claim := run.Claim{Schema: "profllm.claim/1", JobID: id, Node: j.Env("SLURMD_NODENAME"), Time: j.Now().UTC()}
 	if j.Env(run.HeldVar) != "" {
 		claim.Allocation = j.Env("SLURM_JOB_ID")
+		if claim.Others, err = runningSteps(claim.Allocation); err != nil {
+			return fmt.Errorf("list the steps of allocation %s, which are not the run's: %w", claim.Allocation, err)
+		}
 	}
 	// Created before it is read: a node may learn late that a file exists.
 	err = run.CreateJSON(j.path(run.ClaimFile), claim)

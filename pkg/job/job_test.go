@@ -117,7 +117,7 @@ func TestStart(t *testing.T) {
 		for id := range 8 {
 			go func() {
 				other := &Job{Dir: j.Dir, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now,
-					Env: func(string) string { return strconv.Itoa(60 + id) }}
+					Env: func(name string) string { return map[string]string{"SLURM_JOB_ID": strconv.Itoa(60 + id)}[name] }}
 				errs <- other.Start()
 			}()
 		}

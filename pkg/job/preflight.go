@@ -28,8 +28,8 @@ import (
 // minute.
 const nodesLimit = 5 * time.Minute
 
-// shm and proc are where every Linux has them.
-const (
+// shm and proc are where every Linux has them. Variables for tests.
+var (
 	shm  = "/dev/shm"
 	proc = "/proc"
 )

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -285,6 +286,27 @@ func TestGuard(t *testing.T) {
 			require.NoDirExists(t, j.path(run.LeftDir))
 		})
 	}
+}
+
+// onWrite is called with what is printed.
+type onWrite func(text []byte) (int, error)
+
+func (f onWrite) Write(text []byte) (int, error) { return f(text) }
+
+// In an allocation that somebody holds, shared memory that appears may be that of other steps.
+func TestGuardOfAHeldAllocation(t *testing.T) {
+	wasShm, wasProc := shm, proc
+	shm, proc = t.TempDir(), t.TempDir() // no process has the segment
+	t.Cleanup(func() { shm, proc = wasShm, wasProc })
+	j := newJob(t)
+	j.env[run.HeldVar] = run.LocalPrefix + "host-1-00000000"
+	segment := filepath.Join(shm, "psm_other")
+	appear := sync.OnceValue(func() error { return os.WriteFile(segment, nil, 0o644) })
+	j.Stdout = onWrite(func(text []byte) (int, error) { return len(text), appear() })
+	end := make(chan struct{})
+	close(end)
+	require.NoError(t, j.Guard(t.Context(), end))
+	require.FileExists(t, segment)
 }
 
 // A guard whose signals were lost goes once the script is over.

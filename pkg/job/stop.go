@@ -129,7 +129,7 @@ func (j *Job) steps(ctx context.Context) (s steps) {
 		if named {
 			name = fields[1]
 		}
-		if len(fields) > 2 && !j.within(fields[len(fields)-1]) || own != nil && !own[name] {
+		if len(fields) > 2 && !j.within(fields[len(fields)-1]) || !own(step, name) {
 			continue
 		}
 		// squeue prints a task's step as 60_3.0; scancel signals it, and complains.
@@ -147,27 +147,52 @@ func (j *Job) steps(ctx context.Context) (s steps) {
 	return s
 }
 
-// ownSteps are the names of the run's steps where the allocation may have others, of whoever holds
-// it; nil where it has none.
-func (j *Job) ownSteps() map[string]bool {
+// ownSteps tells the run's steps where the allocation may have others, of whoever holds it: by their
+// names, which steps from before the run may have as well.
+func (j *Job) ownSteps() func(step, name string) bool {
 	if j.Env(run.HeldVar) == "" {
-		return nil
+		return func(string, string) bool { return true }
+	}
+	var claim run.Claim
+	if err := run.ReadJSON(j.path(run.ClaimFile), &claim); err != nil {
+		j.logf("steps of the run: %v", err)
+		return func(string, string) bool { return false }
 	}
 	own := map[string]bool{guardStep: true}
-	p, err := run.ReadPlan(j.Dir)
-	if err != nil {
+	if err := addSteps(own, j.Dir); err != nil {
 		j.logf("steps of the run: %v", err)
-		return own
+	}
+	return func(step, name string) bool { return own[name] && !slices.Contains(claim.Others, step) }
+}
+
+// addSteps adds the names of the steps of a run and of its hooks.
+func addSteps(own map[string]bool, dir string) error {
+	p, err := run.ReadPlan(dir)
+	if err != nil {
+		return err
 	}
 	for i := range p.Roles {
 		own[p.Roles[i].Step.Name] = true
+	}
+	if p.APICheck != nil {
+		own[p.APICheck.Name] = true
 	}
 	for i := range p.Loads {
 		for _, c := range p.Loads[i].Clients {
 			own[c.Name] = true
 		}
 	}
-	return own
+	var errs []error
+	for _, h := range slices.Concat(p.PreTest, p.PostTest) {
+		errs = append(errs, addSteps(own, h.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+// runningSteps are the ids of the steps of a job, as squeue prints them.
+func runningSteps(id string) ([]string, error) {
+	out, err := command(context.Background(), "squeue", "-h", "-s", "-j", id, "-o", "%i")
+	return strings.Fields(out), err
 }
 
 // scancel ends with the lowest byte of Slurm's error code (slurm/slurm_errno.h).

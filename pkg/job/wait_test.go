@@ -306,26 +306,51 @@ func TestStoppedIsNotDead(t *testing.T) {
 	require.Equal(t, []string{"stopping", "client-begins"}, j.events(t))
 }
 
-// In an allocation that somebody holds, the run is that of the process that watches over it, and
-// steps that are not the plan's are not the run's.
+// In an allocation that somebody holds, the run is that of the process that watches over it. Steps
+// that are not the plan's are not the run's, nor are those from before it, whatever their names.
 //
 // covers: SRV-18
 func TestHeldAllocation(t *testing.T) {
-	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\n"+
-		"printf '60.0|bash|n1\\n60.1|nodes|n[1-2]\\n60.2|serve|n1\\n60.interactive|interactive|n1\\n60.3|mine|n2\\n60.4|bench|n1\\n'\n"), 0o755))
+	bin, list := t.TempDir(), ""
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	squeue := func(text string) {
+		list += text
+		script := fmt.Sprintf("#!/bin/sh\n[ \"$6\" = %%i ] && cut='cut -d| -f1' || cut=cat\nprintf '%s' | $cut\n", list)
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte(script), 0o755))
+	}
+	squeue(`60.0|bash|n1\n60.1|nodes|n2\n60.2|serve|n1\n60.interactive|interactive|n1\n60.3|api_check|n2\n`)
 	j := newJob(t)
 	j.plan.Roles[0].Step.Name = "serve"
-	j.plan.Loads = []plan.Load{{Clients: []plan.Step{{Name: "bench"}}}}
-	j.save(t)
-	require.Equal(t, steps{roles: []string{"60.0", "60.2", "60.3", "60.4"}, guards: []string{"60.1"}}, j.steps(t.Context()), "all are the job's")
+	j.plan.Loads = []plan.Load{{Clients: []plan.Step{{Name: "bench"}, {Name: "bash"}}}}
+	j.plan.APICheck = &plan.Step{Name: "api_check"}
+	hook := plan.Plan{Schema: plan.Schema, RunID: "H", Dir: j.path(run.PreTestDir, "h"), Loads: []plan.Load{{Clients: []plan.Step{{Name: "nccl"}}}}}
+	j.plan.PreTest = []plan.Hook{{Name: "h", Dir: hook.Dir, Plan: &hook}}
+	require.NoError(t, run.Fill(j.Dir, j.plan, []byte("#!/bin/bash\n"), []byte("#!/bin/bash\n")))
+	require.Equal(t, steps{roles: []string{"60.0", "60.2", "60.3"}, guards: []string{"60.1"}}, j.steps(t.Context()), "all are the job's")
 	j.env[run.HeldVar] = run.LocalPrefix + "host-1-00000000"
-	require.Equal(t, steps{roles: []string{"60.2", "60.4"}, guards: []string{"60.1"}}, j.steps(t.Context()))
+	require.Zero(t, j.steps(t.Context()), "nothing is known of what was there before")
+
 	require.NoError(t, j.Start())
+	require.Zero(t, j.steps(t.Context()))
+	squeue(`60.4|nodes|n[1-2]\n60.5|serve|n1\n60.6|mine|n2\n60.7|bench|n1\n60.8|api_check|n1\n60.9|bash|n1\n60.10|nccl|n1\n`)
+	require.Equal(t, steps{roles: []string{"60.5", "60.7", "60.8", "60.9", "60.10"}, guards: []string{"60.4"}}, j.steps(t.Context()))
 	var claim run.Claim
 	require.NoError(t, run.ReadJSON(j.path(run.ClaimFile), &claim))
 	require.Equal(t, []string{j.env[run.HeldVar], "60"}, []string{claim.JobID, claim.Allocation})
+
+	j.env["SLURMD_NODENAME"] = "n2" // of a step beside the script
+	require.NoError(t, j.event(Event{Event: APIPassed}))
+}
+
+// A run does not begin if it cannot tell its steps from those of whoever holds the allocation.
+func TestHeldAllocationOfUnknownSteps(t *testing.T) {
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	j := newJob(t)
+	j.env[run.HeldVar] = run.LocalPrefix + "host-1-00000000"
+	require.ErrorContains(t, j.Start(), "list the steps of allocation 60")
+	require.NoFileExists(t, j.path(run.ClaimFile))
 }
 
 // A step that ends between the list and its signal is no complaint; every other failure

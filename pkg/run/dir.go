@@ -89,9 +89,11 @@ type Claim struct {
 	JobID  string `json:"job_id"`
 	Node   string `json:"node,omitempty"`
 	// of Slurm, whose steps the job's are, if it is not the job
-	Allocation string    `json:"allocation,omitempty"`
-	Restarts   int       `json:"restarts,omitempty"`
-	Time       time.Time `json:"time"`
+	Allocation string `json:"allocation,omitempty"`
+	// steps that the allocation had before the run: those of whoever holds it
+	Others   []string  `json:"others,omitempty"`
+	Restarts int       `json:"restarts,omitempty"`
+	Time     time.Time `json:"time"`
 }
 
 // Placement is where the plan's roles run inside the allocation.
