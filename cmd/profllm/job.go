@@ -474,7 +474,7 @@ type jobContainCmd struct {
 	Step      string   `required:"" help:"Name of the step."`
 	Env       []string `sep:"none" help:"Variable to pass into the container (apptainer)."`
 	Load      string   `help:"Archive that holds the image (docker, podman)."`
-	Login     string   `placeholder:"IMAGE" help:"Image whose registry wants a login before the node pulls (docker, podman)."`
+	Login     string   `placeholder:"IMAGE" help:"Image to log in for if the node cannot pull it without (docker, podman)."`
 	RDMA      bool     `name:"rdma" help:"Pass the RDMA devices of this node (docker, podman)."`
 	Workdir   string   `help:"Working directory of the command (enroot)."`
 	MountHome bool     `help:"Mount the home folder."`
