@@ -185,6 +185,9 @@ func (c jobAPICmd) Run(ctx context.Context, a *app) error {
 	server, err := apicheck.Open(ctx, apicheck.Options{Address: c.URL, Model: c.Model, APIKey: a.env("OPENAI_API_KEY"),
 		Timeout: c.Timeout}) // without a proxy: these are our own nodes
 	var results []job.APIResult
+	if ctx.Err() != nil {
+		return jobError("api", ctx.Err())
+	}
 	if err != nil { // no answer, or not this model
 		text, _, _ := strings.Cut(err.Error(), "\n") // without the hint
 		results = append(results, job.APIResult{Check: checks[0].Name, Text: text})
