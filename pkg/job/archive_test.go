@@ -195,8 +195,9 @@ func TestContainEndsBeforeItLoads(t *testing.T) {
 	require.Len(t, called(t, calls), 2)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = contain(ended, step)
+	code, _, err := contain(ended, step)
 	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 125, code, "the runtime is not called with an image that has no name")
 }
 
 const (
