@@ -185,6 +185,9 @@ func (c jobAPICmd) Run(ctx context.Context, a *app) error {
 	server, err := apicheck.Open(ctx, apicheck.Options{Address: c.URL, Model: c.Model, APIKey: a.env("OPENAI_API_KEY"),
 		Timeout: c.Timeout}) // without a proxy: these are our own nodes
 	var results []job.APIResult
+	if ctx.Err() != nil {
+		return jobError("api", ctx.Err())
+	}
 	if err != nil { // no answer, or not this model
 		text, _, _ := strings.Cut(err.Error(), "\n") // without the hint
 		results = append(results, job.APIResult{Check: checks[0].Name, Text: text})
@@ -474,7 +477,7 @@ type jobContainCmd struct {
 	Step      string   `required:"" help:"Name of the step."`
 	Env       []string `sep:"none" help:"Variable to pass into the container (apptainer)."`
 	Load      string   `help:"Archive that holds the image (docker, podman)."`
-	Login     string   `placeholder:"IMAGE" help:"Image whose registry wants a login before the node pulls (docker, podman)."`
+	Login     string   `placeholder:"IMAGE" help:"Image to log in for if the node cannot pull it without (docker, podman)."`
 	RDMA      bool     `name:"rdma" help:"Pass the RDMA devices of this node (docker, podman)."`
 	Workdir   string   `help:"Working directory of the command (enroot)."`
 	MountHome bool     `help:"Mount the home folder."`

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,49 +154,80 @@ func TestECRRegion(t *testing.T) {
 	}
 }
 
-// runLogin runs a command with stand-ins for aws and docker, and returns what they were called with.
-func runLogin(t *testing.T, argv []string, aws string) (calls string) {
+// runLogin runs a command with stand-ins for aws and docker, and returns what they were called
+// with. Pulls work after a login, and before it with own credentials. A minute is short.
+func runLogin(t *testing.T, argv []string, aws string, own bool) (calls string, err error) {
 	t.Helper()
-	dir := t.TempDir()
+	limit, err := exec.LookPath("timeout")
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "a b;c")
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	for name, body := range map[string]string{
-		"aws":    `echo "aws $*" >>"$CALLS"; ` + aws,
-		"docker": `echo "docker $*" >>"$CALLS"; [ "$1" != login ] || { echo "stdin $(cat)" >>"$CALLS"; echo Login Succeeded; }`,
+		"aws": `echo "aws $*" >>"$CALLS"; ` + aws,
+		"docker": `echo "docker $*" >>"$CALLS"
+case $1 in
+login) echo "stdin $(cat)" >>"$CALLS"; echo Login Succeeded; touch "$CALLS.in" ;;
+pull) [ -e "$CALLS.in" ] ;;
+esac`,
+		"timeout": `[ "$1 $2 $3" = "--foreground --kill-after=5 60" ] || exit 1; shift 3
+[ -z "$SHORT" ] || exec ` + limit + ` --foreground --kill-after=5 0.1 "$@"; exec "$@"`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+body+"\n"), 0o755))
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	t.Setenv("CALLS", dir+"/calls")
-	said, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if own {
+		require.NoError(t, os.WriteFile(dir+"/calls.in", nil, 0o644))
+	}
+	for i, arg := range argv {
+		argv[i] = strings.ReplaceAll(arg, "DIR", dir)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "CALLS="+dir+"/calls")
+	if strings.HasPrefix(aws, "exec sleep") {
+		cmd.Env = append(cmd.Env, "SHORT=1")
+	}
+	said, err := cmd.CombinedOutput()
 	out := string(said)
-	require.NoError(t, err, out)
-	data, err := os.ReadFile(dir + "/calls")
-	require.NoError(t, err)
+	data, readErr := os.ReadFile(dir + "/calls")
+	require.NoError(t, readErr, out)
 	require.NotContains(t, out, "secret-of-aws")
-	return string(data) + out
+	return string(data) + out, err
 }
 
-// A pull from Amazon's registry logs in with the password that aws prints: it goes through a pipe.
-// If that fails, the pull is tried with the credentials that are there.
+// A pull from Amazon's registry uses the credentials that are there. If it fails, there is a login
+// with the password that aws prints, which goes through a pipe, and another pull.
 //
 // covers: IMG-5
 func TestLogin(t *testing.T) {
 	const host = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 	ref, err := ParseReference(host + "/vllm:1")
 	require.NoError(t, err)
-	importer, _ := ImporterOf("docker")
-	argv, err := importer.Command(ref, "F")
-	require.NoError(t, err)
-	const pulls = "docker pull %[1]s/vllm:1\ndocker save --output F %[1]s/vllm:1\n"
-	asks := "aws ecr get-login-password --region eu-west-1\ndocker login --username AWS --password-stdin " + host + "\n"
-	want := asks + "stdin secret-of-aws\n" + fmt.Sprintf(pulls, host)
-	require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(runLogin(t, argv, "echo secret-of-aws"), "\n"),
+	command := func() []string {
+		importer, _ := ImporterOf("docker")
+		argv, err := importer.Command(ref, "F")
+		require.NoError(t, err)
+		return argv
+	}
+	const pull, save = "docker pull " + host + "/vllm:1\n", "docker save --output F " + host + "/vllm:1\n"
+	const asks = "aws ecr get-login-password --region eu-west-1\ndocker login --username AWS --password-stdin " + host + "\n"
+	got, err := runLogin(t, command(), "echo secret-of-aws", false)
+	require.NoError(t, err, got)
+	require.ElementsMatch(t, strings.Split(pull+asks+"stdin secret-of-aws\n"+pull+save, "\n"), strings.Split(got, "\n"),
 		"the two ends of a pipe start in any order")
+	require.True(t, strings.HasPrefix(got, pull), got)
 
-	said := runLogin(t, argv, "echo 'Unable to locate credentials' >&2; exit 255")
-	require.Contains(t, said, "profllm: cannot log in to "+host+"; trying the credentials that are there\n")
-	require.Contains(t, said, fmt.Sprintf(pulls, host))
+	got, err = runLogin(t, command(), "echo secret-of-aws", true)
+	require.NoError(t, err, got)
+	require.Equal(t, pull+save, got, "credentials that do are not replaced")
 
-	said = runLogin(t, Login("docker", host+"/vllm:1"), "echo secret-of-aws")
-	require.Contains(t, said, "stdin secret-of-aws\n")
-	require.NotContains(t, said, "docker pull", "the runtime itself pulls on a node")
+	for _, aws := range []string{"echo 'Unable to locate credentials' >&2; exit 255", "exec sleep 600"} {
+		got, err = runLogin(t, command(), aws, false)
+		require.Error(t, err)
+		require.Contains(t, got, "profllm: cannot log in to "+host+": aws or docker failed, or took more than 60 s\n")
+		require.Equal(t, 1, strings.Count(got, "docker pull"), got)
+	}
+
+	got, err = runLogin(t, Login("DIR/docker", host+"/vllm:1"), "echo secret-of-aws", false)
+	require.NoError(t, err, got)
+	require.Contains(t, got, "stdin secret-of-aws\n", "the shell reads nothing in the program's path")
+	require.NotContains(t, got, "docker pull", "the runtime itself pulls on a node")
 }

@@ -20,33 +20,39 @@ func ECRRegion(image string) (region string, ok bool) {
 	return m[1], true
 }
 
-// login is shell text that logs a runtime in to Amazon's registry. The password, which is good
-// for twelve hours, goes from one program to the other and is on no command line. If that
-// fails, the credentials that are there must do.
-const login = `{ set -o pipefail; aws ecr get-login-password --region "$LOGIN_REGION" | ` +
-	`"$LOGIN_PROGRAM" login --username AWS --password-stdin "$LOGIN_HOST" >/dev/null; } || ` +
-	`echo "profllm: cannot log in to $LOGIN_HOST; trying the credentials that are there" >&2`
+// login is a function of a shell that logs a runtime in to Amazon's registry: PROGRAM REGION HOST.
+// The password, which is good for twelve hours, goes from one program to the other and is on no
+// command line. Neither program may take more than a minute. In the foreground, both stay in the
+// process group of the shell, so that who ends the group ends them.
+const login = `login() {
+set -o pipefail
+local limited=(timeout --foreground --kill-after=5 60)
+"${limited[@]}" aws ecr get-login-password --region "$2" |
+"${limited[@]}" "$1" login --username AWS --password-stdin "$3" >/dev/null && return
+echo "profllm: cannot log in to $3: aws or $1 failed, or took more than 60 s" >&2
+return 1
+}
+`
 
-// Login is the command that logs a runtime in to the registry of an image before it is pulled;
-// nil for every registry but Amazon's: those use the credentials that are there.
+// Login is the command that logs a runtime in to the registry of an image whose pull failed; nil
+// for every registry but Amazon's: those use the credentials that are there.
 func Login(program, image string) []string {
-	text := loginText(program, image)
-	if text == "" {
+	args := loginArgs(image)
+	if args == nil {
 		return nil
 	}
-	return inShell(text)
+	return inShell(login+`login "$@"`, append([]string{program}, args...)...)
 }
 
-// loginText is shell text that does the same, "" for nothing. No part of a name that
-// ParseReference and ecrHost accept is special in a shell.
-func loginText(program, image string) string {
+// loginArgs are the region and the host of an image's registry, nil for every registry but Amazon's.
+func loginArgs(image string) []string {
 	region, ok := ECRRegion(image)
 	if !ok {
-		return ""
+		return nil
 	}
 	r, err := ParseReference(image)
 	if err != nil {
-		return ""
+		return nil
 	}
-	return "LOGIN_PROGRAM=" + program + " LOGIN_REGION=" + region + " LOGIN_HOST=" + r.Registry + "; " + login
+	return []string{region, r.Registry}
 }

@@ -49,21 +49,25 @@ func apptainerPull(r Reference, file string) ([]string, error) {
 }
 
 func dockerSave(r Reference, file string) ([]string, error) {
-	return inShell(loggedIn("docker", r)+`docker pull "$1" && docker save --output "$2" "$1"`, r.Plain(), file), nil
+	return pulled("docker", `docker save --output "$2" "$1"`, r, file), nil
 }
 
 // podmanSave also prints the digest of the image's manifest.
 func podmanSave(r Reference, file string) ([]string, error) {
-	return inShell(loggedIn("podman", r)+`podman pull "$1" && podman save --format docker-archive --output "$2" "$1" && `+
-		`podman image inspect --format '{{.Digest}}' "$1"`, r.Plain(), file), nil
+	return pulled("podman", `podman save --format docker-archive --output "$2" "$1" && `+
+		`podman image inspect --format '{{.Digest}}' "$1"`, r, file), nil
 }
 
-// loggedIn is shell text that comes before a pull, "" for most registries.
-func loggedIn(program string, r Reference) string {
-	if text := loginText(program, r.Plain()); text != "" {
-		return text + "\n"
+// pulled is a command that pulls an image and then runs shell text, which has the image as $1 and
+// the file as $2. The credentials that are there come first: only if they do not do, a registry
+// of Amazon gets a login, which replaces them.
+func pulled(program, then string, r Reference, file string) []string {
+	pull := program + ` pull "$1"`
+	args := loginArgs(r.Plain())
+	if args != nil {
+		pull = login + pull + " || { login " + program + ` "$3" "$4" && ` + pull + "; }"
 	}
-	return ""
+	return inShell(pull+" && "+then, append([]string{r.Plain(), file}, args...)...)
 }
 
 func inShell(script string, args ...string) []string {

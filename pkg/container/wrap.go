@@ -88,8 +88,11 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	if err != nil {
 		return s, err
 	}
-	args := slices.Concat([]string{"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint="},
-		o.Options)
+	args := []string{"--rm", "--init", "--network=host", "--ipc=host"}
+	if !namesHost(c.Args) {
+		args = append(args, "--uts=host")
+	}
+	args = append(append(args, "--entrypoint="), o.Options...)
 	if UsesGPUs(s) {
 		args = append(append(args, o.GPUs...), security[c.Security]...)
 	}
@@ -113,6 +116,16 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		flags = append(flags, "--rdma")
 	}
 	return Contain(s, o.Program, flags, c, args), nil
+}
+
+// namesHost reports whether options of a runtime choose the name of the container's host, which
+// docker and podman refuse beside the host's own.
+func namesHost(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		option, _, _ := strings.Cut(arg, "=")
+		return option == "--hostname" || option == "--uts" ||
+			strings.HasPrefix(arg, "-h") // the name may follow at once
+	})
 }
 
 // image is what `run` is given, and the archive that holds it, "" for none: `profllm job

@@ -26,7 +26,9 @@ import (
 func (b *box) archived(ctx context.Context) (string, error) {
 	a, err := b.readArchive(ctx)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), ctx.Err() != nil:
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(err, fs.ErrNotExist):
 		return "", err
 	case err != nil: // in a form that the runtime may read nevertheless
 		b.logf("%v: it is loaded at every start", err)
@@ -54,17 +56,59 @@ func (b *box) archived(ctx context.Context) (string, error) {
 func (b *box) alone(ctx context.Context) (release func()) {
 	file := filepath.Join(cmp.Or(b.Env("TMPDIR"), "/tmp"),
 		boxName(cmp.Or(b.Env("SLURM_JOB_ID"), "none"), "u"+strconv.Itoa(os.Getuid()), "load", "lock"))
-	f, err := os.OpenFile(file, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		b.logf("%v", err)
-		return func() {}
-	}
-	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK && sleep(ctx, poll) {
-	}
-	return func() {
-		_ = os.Remove(file) // who waits has it open
+	for {
+		f, err := openLock(file)
+		if err != nil {
+			b.logf("%v", err)
+			return func() {}
+		}
+		if !lock(ctx, f) {
+			f.Close()
+			return func() {}
+		}
+		if isNamed(f) {
+			return func() {
+				_ = os.Remove(file) // who waits sees that the name is gone, and makes it anew
+				f.Close()
+			}
+		}
 		f.Close()
 	}
+}
+
+// openLock opens a file in a folder in which others may write, and refuses what they put there.
+func openLock(file string) (*os.File, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG ||
+		int(st.Uid) != os.Getuid() {
+		f.Close()
+		return nil, fmt.Errorf("%s is no file of this user", file)
+	}
+	return f, nil
+}
+
+// lock waits for the lock of a file; false if it cannot be had, or ctx ends before.
+func lock(ctx context.Context, f *os.File) bool {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return true
+		}
+		if err != syscall.EWOULDBLOCK || !sleep(ctx, poll) {
+			return false
+		}
+	}
+}
+
+// isNamed reports whether an open file is still the one of its name.
+func isNamed(f *os.File) bool {
+	own, err := f.Stat()
+	named, nameErr := os.Lstat(f.Name())
+	return err == nil && nameErr == nil && os.SameFile(own, named)
 }
 
 // seenArchive is archive.json in the run directory: what an archive said, so that the steps of a
@@ -147,22 +191,55 @@ func (b *box) loadArchive(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s load --input %s: no image name in %q", b.Runtime, b.Load, out)
 }
 
-// login logs in to the registry of an image that this node lacks, where it is Amazon's. A job's
-// environment is small: on the nodes, aws needs a role of the instance, or files in the home.
-func (b *box) login(ctx context.Context) {
-	argv := container.Login(b.program, b.Contain.Login)
-	if argv == nil {
-		return
+// pull is the policy of --pull that the options before the image set, "" for none.
+func (b *box) pull() (policy string) {
+	image := max(0, slices.Index(b.Args, b.Login))
+	for i, arg := range b.Args[:image] {
+		if value, ok := strings.CutPrefix(arg, "--pull="); ok {
+			policy = value
+		} else if arg == "--pull" {
+			policy = b.Args[i+1]
+		}
 	}
-	pulls := slices.ContainsFunc(b.Args, func(arg string) bool { return strings.HasPrefix(arg, "--pull") })
-	if !pulls && b.stored(ctx, []string{b.Contain.Login}) != "" {
-		return
+	return policy
+}
+
+// pulled reports whether the runtime could get the image of a registry that wants a login.
+func (b *box) pulled(ctx context.Context) bool {
+	switch b.pull() {
+	case "", "missing":
+		return b.stored(ctx, []string{b.Login}) != ""
+	case "never":
+		return true
 	}
-	b.logf("logging in to the registry of %s", b.Contain.Login)
+	_, err := b.ask(ctx, "pull", "--quiet", b.Login)
+	return err == nil
+}
+
+// loginLimit is longer than the limits of the two programs of container.Login.
+const loginLimit = 70 * time.Second
+
+// login logs in to the registry of an image that could not be pulled with the credentials that are
+// there, where it is Amazon's. A job's environment is small: on the nodes, aws needs a role of the
+// instance, or files in the home. Nothing of the login outlives it.
+func (b *box) login(ctx context.Context) (ok bool) {
+	argv := container.Login(b.program, b.Login)
+	if argv == nil || ctx.Err() != nil || b.pulled(ctx) {
+		return false
+	}
+	b.logf("logging in to the registry of %s", b.Login)
+	ctx, cancel := context.WithTimeout(ctx, loginLimit)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = b.environ, b.Stdout, b.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if err := cmd.Run(); err != nil {
-		b.logf("log in to the registry of %s: %v", b.Contain.Login, err)
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = b.environ, b.Stdout, b.Stderr, time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what is left of the group
 	}
+	if err != nil {
+		b.logf("log in to the registry of %s: %v", b.Login, err)
+	}
+	return err == nil
 }

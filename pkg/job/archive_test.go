@@ -4,10 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -181,32 +184,115 @@ func TestContainLoadFails(t *testing.T) {
 	require.Equal(t, 125, code)
 }
 
-// A node logs in to Amazon's registry before it pulls, and not if it has the image: the password
-// is on no command line, and in no log.
+// A step that is told to end does not run what it has not loaded, although the archive is known.
+func TestContainEndsBeforeItLoads(t *testing.T) {
+	calls, contain := standIn(t, "docker", nodeStore)
+	file, dir := filepath.Join(t.TempDir(), "vllm.tar.gz"), t.TempDir()
+	image(t, file, strings.Repeat("1", 64))
+	step := job.Contain{Args: []string{file, "vllm"}, Load: file, Dir: dir}
+	_, _, err := contain(t.Context(), step)
+	require.NoError(t, err)
+	require.Len(t, called(t, calls), 2)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, _, err := contain(ended, step)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 125, code, "the runtime is not called with an image that has no name")
+}
+
+const (
+	amazon      = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+	amazonImage = amazon + "/vllm:1"
+)
+
+// amazonStore runs the image of Amazon's registry after a login, or with own credentials.
+const amazonStore = `case "$1 $2" in
+'image inspect') [ -n "$THERE" ] ;;
+'login --username') cat >"$STDIN" ;;
+run*|pull*) [ -e "$STDIN" ] || [ -n "$OWN" ] || exit 125 ;;
+esac`
+
+// amazonAWS is a stand-in for aws beside the runtime's.
+func amazonAWS(t *testing.T, calls, body string) {
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(calls), "aws"), []byte("#!/bin/bash\n"+body+"\n"), 0o755))
+}
+
+// A node that cannot pull from Amazon's registry with the credentials that are there logs in and
+// tries once more: the password is on no command line, and in no log.
 //
 // covers: IMG-5
 func TestContainLogsIn(t *testing.T) {
-	const name = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/vllm:1"
-	body := `case "$1 $2" in 'image inspect') [ -n "$THERE" ] ;; 'login --username') cat >"$STDIN" ;; esac`
-	calls, contain := standIn(t, "docker", body)
+	calls, contain := standIn(t, "docker", amazonStore)
 	stdin := filepath.Join(t.TempDir(), "stdin")
-	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(calls), "aws"),
-		[]byte("#!/bin/sh\n[ \"$*\" = 'ecr get-login-password --region eu-west-1' ] && echo secret-of-aws\n"), 0o755))
-	step := func(args []string, environ ...string) []string {
+	amazonAWS(t, calls, `[ "$*" = 'ecr get-login-password --region eu-west-1' ] && [ -z "$NO_ROLE" ] && echo secret-of-aws`)
+	step := func(args []string, environ ...string) (done []string, code int) {
 		_ = os.Remove(stdin)
-		_, said, err := contain(t.Context(), job.Contain{Args: append(args, name, "vllm"), Login: name},
-			append(environ, "STDIN="+stdin)...)
+		code, said, err := contain(t.Context(), job.Contain{Args: append(args, amazonImage, "vllm", "--pull=always"),
+			Login: amazonImage}, append(environ, "STDIN="+stdin)...)
 		require.NoError(t, err)
 		all := lines(t, calls)
 		require.NotContains(t, said+strings.Join(all, "\n"), "secret-of-aws")
 		require.NoError(t, os.Remove(calls))
-		return slices.DeleteFunc(all, func(l string) bool { return !strings.HasPrefix(l, "login") })
+		for _, l := range all {
+			switch {
+			case strings.HasPrefix(l, "login"):
+				done = append(done, strings.TrimSpace(l))
+			case strings.HasPrefix(l, "run"):
+				done = append(done, "run")
+			}
+		}
+		return done, code
 	}
-	login := []string{"login --username AWS --password-stdin 123456789012.dkr.ecr.eu-west-1.amazonaws.com"}
-	require.Equal(t, login, step(nil))
-	got, err := os.ReadFile(stdin)
+	again := []string{"run", "login --username AWS --password-stdin " + amazon, "run"}
+	for _, c := range []struct {
+		why           string
+		args, environ []string
+		want          []string
+		code          int
+	}{
+		{"the pull fails", nil, nil, again, 0},
+		{"the user's own credentials do", nil, []string{"OWN=1"}, []string{"run"}, 0},
+		{"the node has the image", nil, []string{"THERE=1"}, []string{"run"}, 125},
+		{"it pulls nevertheless", []string{"--pull=always"}, []string{"THERE=1"}, again, 0},
+		{"the same in two words", []string{"--pull", "newer"}, []string{"THERE=1"}, again, 0},
+		{"it never pulls", []string{"--pull=never"}, nil, []string{"run"}, 125},
+		{"the login fails", nil, []string{"NO_ROLE=1"}, again[:2], 125},
+	} {
+		done, code := step(c.args, c.environ...)
+		require.Equal(t, c.want, done, c.why)
+		require.Equal(t, c.code, code, c.why)
+		if len(done) == 3 {
+			got, err := os.ReadFile(stdin)
+			require.NoError(t, err)
+			require.Equal(t, "secret-of-aws\n", string(got))
+		}
+	}
+}
+
+// Nothing of a login outlives a step that is told to end.
+func TestContainEndsALogin(t *testing.T) {
+	calls, contain := standIn(t, "docker", amazonStore)
+	pids := filepath.Join(t.TempDir(), "pids")
+	amazonAWS(t, calls, `trap '' TERM; sleep 600 & echo "$$ $! ." >`+pids+`; wait`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var login []string
+	go func() {
+		for ctx.Err() == nil {
+			data, _ := os.ReadFile(pids)
+			if login = strings.Fields(string(data)); len(login) == 3 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	code, said, err := contain(ctx, job.Contain{Args: []string{amazonImage}, Login: amazonImage})
 	require.NoError(t, err)
-	require.Equal(t, "secret-of-aws\n", string(got))
-	require.Empty(t, step(nil, "THERE=1"), "the node has the image")
-	require.Equal(t, login, step([]string{"--pull=always"}, "THERE=1"))
+	require.Equal(t, 125, code)
+	require.Contains(t, said, "logging in to the registry of "+amazonImage)
+	for _, text := range login[:2] {
+		pid, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		await.True(t, func() bool { return process.Start(pid) == "" }, "process %d of the login ends", &pid)
+	}
 }

@@ -24,7 +24,7 @@ type Contain struct {
 	Names     []string      // apptainer: names of variables that reach the inside
 	Dir       string        // docker, podman: the run directory, in which the image's digest is kept; "" for nowhere
 	Load      string        // docker, podman: an archive that holds the image; Args hold it in the image's place
-	Login     string        // docker, podman: an image whose registry wants a login before it is pulled; "" for none
+	Login     string        // docker, podman: an image to log in for if it cannot be pulled without; "" for none
 	RDMA      bool          // docker, podman: pass the devices of RDMA that this node has
 	Root      string        // below which devices are looked for, "" for /
 	WorkDir   string        // enroot: where the command starts, "" for the image's own
@@ -58,8 +58,15 @@ func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int,
 	if c.Dir != "" && (c.Runtime == "docker" || c.Runtime == "podman") && cmp.Or(j.Env("SLURM_PROCID"), "0") == "0" {
 		defer b.recordImage(ctx)()
 	}
-	return b.run(ctx, args)
+	code, err := b.run(ctx, args)
+	if code == ownFailure && err == nil && b.login(ctx) {
+		return b.run(ctx, args)
+	}
+	return code, err
 }
+
+// ownFailure is the exit code of docker and podman if they could not start the container.
+const ownFailure = 125
 
 // boxName is what no other container on the node is called: job, step, the step's
 // role and rank, in the letters that every runtime takes.
@@ -110,7 +117,6 @@ func (b *box) oci(ctx context.Context) ([]string, error) {
 		}
 		rest[i] = image
 	}
-	b.login(ctx)
 	args := []string{"run", "--name=" + b.name, "--label=profllm.job=" + cmp.Or(b.Env("SLURM_JOB_ID"), "none")}
 	if b.Run != "" {
 		args = append(args, "--label=profllm.run="+b.Run)

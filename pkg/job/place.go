@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -450,11 +451,25 @@ func environment(p *plan.Plan, place *run.Placement, hardware, sockets []string)
 	if n := p.Speed(); n > 1 {
 		lines = append(lines, "export "+SimulatedSpeedVar+"="+strconv.Itoa(n))
 	}
-	if r := strings.Join(append([]string{p.Config.Release}, p.Config.OwnOptions...), ","); p.Simulated && r != "" {
+	if r := simulatedFlags(&p.Config); p.Simulated && r != "" {
 		lines = append(lines, fmt.Sprintf("export %s=${%[1]s-%s}", SimulatedFlagsVar, r)) // the user's, if there is one
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+// simulatedFlags are whose options the simulated engine has. A name that is none of an option could
+// be shell text.
+func simulatedFlags(c *plan.Config) string {
+	names := []string{c.Release}
+	for _, name := range c.OwnOptions {
+		if optionName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+var optionName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.]*$`)
 
 // SimulatedVar tells profllm's own load client in a job that the engine is simulated: it
 // marks its result, which may leave the run.

@@ -80,12 +80,12 @@ func (j *Job) ready(ctx context.Context, p *plan.Plan, place *run.Placement, pro
 		if role == nil || !want(role) {
 			continue
 		}
-		url, err := endpoint(p, place, role, role.Health.Path)
+		urls, err := endpoints(p, place, role)
 		if err != nil {
 			return err
 		}
-		waiting[role.Name] = target{url, p.ReadyLimit(role)}
-		go probe(probing, role, url, answered)
+		waiting[role.Name] = target{urls[0], p.ReadyLimit(role)}
+		go probe(probing, role, urls, answered)
 	}
 	roles, lastSay := len(waiting), start
 	tick := time.NewTicker(poll)
@@ -128,12 +128,31 @@ type target struct {
 	limit time.Duration
 }
 
+// endpoints are where a role answers: on its first node, a helper on each of its nodes.
+func endpoints(p *plan.Plan, place *run.Placement, role *plan.Role) (urls []string, err error) {
+	at := *role
+	for i := range max(1, role.Nodes.Count) {
+		if i > 0 && !role.Helper {
+			break
+		}
+		at.Nodes.Offset = role.Nodes.Offset + i
+		url, err := endpoint(p, place, &at, role.Health.Path)
+		if err != nil {
+			return nil, err
+		}
+		urls = append(urls, url)
+	}
+	return urls, nil
+}
+
 // probe asks until a role answers. Each has its own, since a server that accepts
 // and then says nothing must not hide the end of another.
-func probe(ctx context.Context, role *plan.Role, url string, answered chan<- string) {
-	for reach(ctx, role, url, 5*time.Second) != nil {
-		if !sleep(ctx, cmp.Or(time.Duration(role.Poll), poll)) {
-			return
+func probe(ctx context.Context, role *plan.Role, urls []string, answered chan<- string) {
+	for _, url := range urls {
+		for reach(ctx, role, url, 5*time.Second) != nil {
+			if !sleep(ctx, cmp.Or(time.Duration(role.Poll), poll)) {
+				return
+			}
 		}
 	}
 	answered <- role.Name

@@ -73,6 +73,8 @@ func TestNsysCaptureRange(t *testing.T) {
 		require.True(t, p.Traces(r))
 	}
 	require.Len(t, p.Notes, 1)
+	require.Contains(t, joined(p.Role("decode").Step.Argv), "--capture-range-end=repeat",
+		"nsys would end the server with the first range")
 
 	p, err = ranged(t, capture+"roles = [\"prefill\"]\n", nil)
 	require.NoError(t, err)
@@ -105,7 +107,11 @@ func TestNsysCaptureRange(t *testing.T) {
 			in.Loads = append(in.Loads, second)
 		}, true, "nsys records the first load only"},
 	} {
-		p, err := ranged(t, capture, func(in *plan.Input) {
+		nsys := capture
+		if name == "several loads" {
+			nsys += "capture_range_end = \"stop\"\n"
+		}
+		p, err := ranged(t, nsys, func(in *plan.Input) {
 			w := in.Workload.(service)
 			c.change(in, &w.Service)
 			in.Workload = w

@@ -46,10 +46,18 @@ func (p *Plan) FilePath(name string) string { return path.Join(p.Dir, FilesDir, 
 
 // mark is what definitions write for something that only the plan or the job knows: the
 // address of a role's first node, a port, the path of a file of [files].
-var mark = regexp.MustCompile(`\$\{(addr|port|path):([^{}$]*)\}`)
+//
+// What a shell writes in this form has a sign or a digit behind the colon: ${port:-8000}.
+var mark = regexp.MustCompile(`\$\{(addr|port|path):([A-Za-z_][A-Za-z0-9_.+=@ -]*)\}`)
 
 // isMarked reports whether a text has a mark.
 func isMarked(s string) bool { return mark.MatchString(s) }
+
+// strict reports whether a mark that names nothing is a mistake. In a test that has neither files
+// nor helpers, it is shell text, such as ${path:offset}.
+func (p *Plan) strict() bool {
+	return len(p.Files) > 0 || slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Helper })
+}
 
 // fillMarks puts into files, the environment and the commands of roles and clients what
 // their marks stand for. A variable of the job with a mark becomes one of each step, because
@@ -69,6 +77,9 @@ func (p *Plan) fillMarks(in Input) error {
 			return false
 		}
 		value, err := p.filled(v.Value)
+		if text, ok := value.Literal(); err == nil && ok && text == s {
+			return false // shell text
+		}
 		pos := in.Test.Env.PosOf(v.Name)
 		if !in.Test.Env.Has(v.Name) {
 			pos = in.System.GlobalEnvVars.PosOf(v.Name)
@@ -116,10 +127,14 @@ func (p *Plan) filled(w Word) (Word, error) {
 				break
 			}
 			place, err := p.place(rest[m[2]:m[3]], rest[m[4]:m[5]])
-			if err != nil {
+			switch {
+			case err == nil:
+				out = append(Concat(out, rest[:m[0]]), place)
+			case p.strict():
 				return w, err
+			default:
+				out = Concat(out, rest[:m[1]])
 			}
-			out = append(Concat(out, rest[:m[0]]), place)
 			rest = rest[m[1]:]
 		}
 		out = Concat(out, rest)

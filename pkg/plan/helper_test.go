@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,19 @@ func TestHelpersAndFiles(t *testing.T) {
 		joined(p.Role("store").Step.Argv))
 }
 
+// Shell text that looks like a mark stays as it is.
+func TestShellTextIsNoMark(t *testing.T) {
+	for _, text := range []string{"${port:-8000}", "${path:?}", "${addr:=a}", "${path:1}", "${path:offset}", "${path: -3}"} {
+		p, err := plan.Make(input(t, "gpus_per_node = 4\n", "[Tests.extra_env_vars]\nA = \""+text+"\"\n"))
+		require.NoError(t, err, text)
+		i := slices.IndexFunc(p.Env, func(v plan.Var) bool { return v.Name == "A" })
+		require.GreaterOrEqual(t, i, 0)
+		got, ok := p.Env[i].Value.Literal()
+		require.True(t, ok)
+		require.Equal(t, text, got)
+	}
+}
+
 func TestHelpersAndFilesRefuse(t *testing.T) {
 	for test, want := range map[string]string{
 		"[Tests.helpers.Store]\ncommand = [\"x\"]\nport = 5555\n":                             `helpers: "Store" cannot name a helper`,
@@ -76,8 +90,8 @@ func TestHelpersAndFilesRefuse(t *testing.T) {
 		"[Tests.files]\n\"a/b\" = \"x\"\n":                                                    `files: "a/b" is not the name of a file`,
 		"[Tests.files]\na = 1\n":                                                              "files.a must be a string",
 		"[Tests.files]\na = \"${addr:store}\"\n":                                              "s.toml:6:1: files.a: ${addr:store} names nothing of this test; known: serve",
-		"[Tests.extra_env_vars]\nA = \"${path:a}\"\n":                                         "s.toml:6:1: A: ${path:a} names nothing of this test; known: none",
-		"[Tests.extra_env_vars]\nA = \"x:${port:a}\"\n":                                       "A: ${port:a} names nothing of this test; known: http",
+		"[Tests.extra_env_vars]\nA = \"${path:a}\"\n[Tests.files]\nb = \"\"\n":                "s.toml:6:1: A: ${path:a} names nothing of this test; known: b",
+		"[Tests.extra_env_vars]\nA = \"x:${port:a}\"\n[Tests.files]\nb = \"\"\n":              "A: ${port:a} names nothing of this test; known: http",
 	} {
 		_, err := plan.Make(input(t, "gpus_per_node = 4\n", test))
 		require.ErrorContains(t, err, want, test)

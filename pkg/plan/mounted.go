@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // outputsMounted refuses the files of profilers that servers would write in their containers, and
-// that would be lost with them.
+// that would be lost with them, see lost.
 func (p *Plan) outputsMounted(in Input) error {
 	var c source.Complaints
 	for i := range p.Roles {
@@ -21,10 +22,10 @@ func (p *Plan) outputsMounted(in Input) error {
 		c.Add(p.reportMounted(in, r))
 		for _, dir := range p.traceDirs(&r.Step) {
 			if path.IsAbs(dir) && p.OnHost(dir) == "" {
-				c.Add(source.Errorf(in.Test.Pos, "%s writes its traces to %s in its container, where this folder is not mounted: "+
+				c.Add(p.lost(in, source.Errorf(in.Test.Pos, "%s writes its traces to %s in its container, where this folder is not mounted: "+
 					"they would be lost", r.Name, dir).
 					Hintf("add %q to extra_container_mounts, or use [torch_profiler], which keeps traces in the run directory",
-						dir+":"+dir))
+						dir+":"+dir)))
 			}
 		}
 	}
@@ -43,10 +44,21 @@ func (p *Plan) reportMounted(in Input, r *Role) error {
 		}
 	}
 	dir := path.Dir(r.Report)
-	return source.Errorf(pos, "output: %s writes %s in its container, where %s is not mounted at its own path: "+
+	return p.lost(in, source.Errorf(pos, "output: %s writes %s in its container, where %s is not mounted at its own path: "+
 		"the file would be lost", r.Name, r.ReportPattern(), dir).
 		Hintf("add %q to extra_container_mounts, or write a name without a folder: then the file lies in the run directory",
-			dir+":"+dir)
+			dir+":"+dir))
+}
+
+// lost refuses what would be lost, and only notes it where options that a plan does not read may
+// mount the folder.
+func (p *Plan) lost(in Input, e *source.Error) error {
+	if len(in.System.ContainerArgs) == 0 && len(p.Job.SrunArgs) == 0 && !in.System.ContainerMountHome {
+		return e
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("%s: %s, unless container_args, extra_srun_args or container_mount_home mount it",
+		e.Pos, e.Msg))
+	return nil
 }
 
 // profilerOption is vLLM's option for its own profiler, and profilerDir the key of its folder.

@@ -61,6 +61,9 @@ func (p *Plan) nsys(in Input, service Service) error {
 	if err != nil {
 		return err
 	}
+	if p.captures(service, &n) && n.CaptureRangeEnd == "" {
+		n.CaptureRangeEnd = "repeat" // nsys would end the server with the first range
+	}
 	err = p.wrapEngines(in.Test.Nsys.Pos, wrapper{name: "nsys", output: n.Output,
 		// nsys puts the variables' values there, on the node
 		rank: "%q{SLURM_PROCID}", host: "-%q{SLURMD_NODENAME}", ranks: ranks,

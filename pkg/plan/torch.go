@@ -78,6 +78,9 @@ func (p *Plan) trace(in Input, service Service) error {
 		r.Step.Argv, r.Step.Env = append(r.Step.Argv, argv...), append(r.Step.Env, p.unset(in, env)...)
 	}
 	p.traced(service, limit)
+	if p.Job.Grace > 0 {
+		p.Job.Grace += Seconds(ReportWait) // in which the servers may still write when they end
+	}
 	p.Notes = append(p.Notes, table.Pos.String()+
 		": the torch profiler runs in the servers, so the results cannot be a baseline")
 	p.noteManyPrompts(table.Pos)

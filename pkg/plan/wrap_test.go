@@ -190,6 +190,25 @@ func TestTracesMounted(t *testing.T) {
 	}
 }
 
+// A plan does not read the mounts in options of runtimes: where there are such options, it only
+// notes that a folder may not be mounted.
+func TestMountsUnread(t *testing.T) {
+	const report = "[Tests.nsys]\noutput = \"/elsewhere/x\"\n"
+	const traces = "[Tests.extra_env_vars]\nVLLM_TORCH_PROFILER_DIR = \"/elsewhere\"\n"
+	for _, c := range []struct{ site, test string }{
+		{"container_args = \"-v /elsewhere:/elsewhere\"\n", ""}, {"container_mount_home = true\n", ""},
+		{"extra_srun_args = \"--container-mounts=/elsewhere\"\n", ""}, {"", "extra_srun_args = \"--container-mounts=/elsewhere\"\n"},
+	} {
+		for _, more := range []string{report, traces} {
+			p, err := plan.Make(input(t, "gpus_per_node = 4\n"+c.site, c.test+more))
+			require.NoError(t, err)
+			require.Regexp(t, `s\.toml:\d+:\d+: .*serve writes .*/elsewhere.* mounted.*: .*`+
+				`, unless container_args, extra_srun_args or container_mount_home mount it`, strings.Join(p.Notes, "\n"))
+			require.NotContains(t, strings.Join(p.Notes, "\n"), "extra_container_mounts")
+		}
+	}
+}
+
 // The first pattern of the file that the whole command matches counts; what only
 // starts a server is not wrapped.
 //

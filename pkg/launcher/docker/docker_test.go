@@ -57,6 +57,25 @@ func TestWrap(t *testing.T) {
 	require.Len(t, box.Mounts, 2, "the caller's list is not changed")
 }
 
+// The host's name is shared unless the site chooses one: docker refuses both.
+//
+// covers: CTR-2
+func TestHostNames(t *testing.T) {
+	for _, args := range [][]string{
+		{"--hostname", "x"}, {"--hostname=x"}, {"-h", "x"}, {"-hx"}, {"-h=x"}, {"--uts=private"}, {"--uts", "private"},
+	} {
+		site := box
+		site.Args = args
+		s, err := New().Wrap(engine, site)
+		require.NoError(t, err)
+		require.NotContains(t, s.Argv, plan.Text("--uts=host"), args)
+		site.Args = []string{"--host=x", "--no-healthcheck"}
+		s, err = New().Wrap(engine, site)
+		require.NoError(t, err)
+		require.Contains(t, s.Argv, plan.Text("--uts=host"))
+	}
+}
+
 func TestImages(t *testing.T) {
 	archive := box
 	archive.Image = "/cache/vllm.tar"

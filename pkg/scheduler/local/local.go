@@ -444,10 +444,22 @@ func (j *localJob) killWait() time.Duration {
 	if j.Allocation != "" {
 		wait = heldWait
 	}
-	if p, err := run.ReadPlan(j.Dir); err == nil && p.Profiles() {
+	if j.profiles() {
 		wait += 2 * plan.ReportWait
 	}
 	return wait
+}
+
+// profiles reports whether profilers run in a run of the job.
+func (j *localJob) profiles() bool {
+	u, err := run.ReadUnit(j.Dir)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(u.Runs(), func(dir string) bool {
+		p, err := run.ReadPlan(dir)
+		return err == nil && p.Profiles()
+	})
 }
 
 func runScript(ctx context.Context, j localJob, environ []string) int {

@@ -76,9 +76,11 @@ func (w *Workload) checkRanks(one serving.Instance, key string, c *source.Compla
 	case key == hybridKey && local != nil:
 		if n, ok := local.Int(); ok && int(n)*nodes != dp {
 			c.Add(localRanks(one, local, int(n)))
+			return
 		}
+		c.Add(spread(one))
 	default:
-		c.Add(spansData(one))
+		c.Add(spread(one))
 	}
 }
 

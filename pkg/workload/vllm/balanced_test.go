@@ -108,6 +108,11 @@ func TestBalancedRefuses(t *testing.T) {
 		_, err := serve(t, c.args, plan.Cluster{Nodes: 2, GPUsPerNode: 4})
 		require.ErrorContains(t, err, c.want)
 	}
+	// data_parallel_size_local of external load balancing is 1, and says nothing of the nodes.
+	for args, nodes := range map[string]int{"data_parallel_size=2": 4, "data_parallel_size=3": 2, "data_parallel_size=16": 2} {
+		_, err := serve(t, "[decode]\n"+args+"\ndata_parallel_external_lb=true\ndata_parallel_size_local=1", plan.Cluster{Nodes: nodes, GPUsPerNode: 4})
+		require.ErrorContains(t, err, "t.toml:2:1: decode.data_parallel_size ", args)
+	}
 	_, err := serve(t, "[decode]\ndata_parallel_size=2\ndata_parallel_hybrid_lb=true", plan.Cluster{Nodes: 1, GPUsPerNode: 4})
 	require.ErrorContains(t, err, "has one API server on each node, but the role has 1 node")
 	s, err := serve(t, "[decode]\ndata_parallel_size=2\ndata_parallel_hybrid_lb=true\ndata_parallel_size_local=2", plan.Cluster{Nodes: 1, GPUsPerNode: 4})

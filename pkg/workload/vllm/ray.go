@@ -31,9 +31,17 @@ func rayOptions(t *source.Table) []string {
 // spansData refuses a data-parallel size whose ranks cannot be spread evenly: vLLM puts
 // data_parallel_size_local ranks on each node, each of them whole.
 func spansData(one serving.Instance) error {
+	if one.Option("data_parallel_size_local") != nil {
+		return nil
+	}
+	return spread(one)
+}
+
+// spread refuses ranks of which not every node can have the same number.
+func spread(one serving.Instance) error {
 	tp, pp, dp := one.Parallel()
 	nodes := one.Nodes.Count
-	if dp == 1 || one.Option("data_parallel_size_local") != nil {
+	if dp == 1 {
 		return nil
 	}
 	pos := one.Option("data_parallel_size").Pos
