@@ -55,7 +55,7 @@ func (p *Program) One(version string) (*Release, error) {
 // FormAt is what the option is in a release.
 func (o Option) FormAt(version string) (Form, bool) {
 	for _, f := range o.Forms {
-		if compare(f.Since, version) <= 0 && (f.Until == "" || compare(f.Until, version) > 0) {
+		if within(version, f.Since, f.Until) {
 			return f, true
 		}
 	}

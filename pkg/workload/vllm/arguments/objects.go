@@ -67,7 +67,7 @@ type memberError struct {
 // at is the form of an object in a release.
 func (o object) at(version string) (objectForm, bool) {
 	for _, f := range o.Forms {
-		if compare(f.Since, version) <= 0 && (f.Until == "" || compare(f.Until, version) > 0) {
+		if within(version, f.Since, f.Until) {
 			return f, true
 		}
 	}

@@ -34,7 +34,7 @@ func (r *Release) load() *Release {
 	r.names = map[string]int{}
 	for _, o := range r.program.Options() {
 		for _, f := range o.Forms {
-			if r.program.lacking[o.Name] || compare(f.Since, r.Version) > 0 || f.Until != "" && compare(f.Until, r.Version) <= 0 {
+			if r.program.lacking[o.Name] || !within(r.Version, f.Since, f.Until) {
 				continue
 			}
 			for _, name := range f.spellings(o.Name) {
@@ -130,6 +130,11 @@ func (r *Release) is(version string) bool {
 }
 
 var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
+
+// within reports whether a version is one of those from since to before until, "" for no end.
+func within(version, since, until string) bool {
+	return compare(since, version) <= 0 && (until == "" || compare(until, version) > 0)
+}
 
 // compare orders versions by their numbers.
 func compare(a, b string) int {
