@@ -28,6 +28,7 @@ import (
 	"github.com/profllm/profllm/pkg/sim"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	standin "github.com/profllm/profllm/pkg/sim/program"
+	"github.com/profllm/profllm/pkg/suite"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -166,7 +167,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 		kong.Vars{
 			"version": build(), "writable": list(interchange.Writable(), ","), "runtimes": list(job.Runtimes, ","),
 			"launchers": "," + list(config.Launchers, ","), "launcher_list": list(config.Launchers, ", "),
-			"api_checks": apiChecks(),
+			"api_checks": apiChecks(), "suite_groups": list(suite.Groups(), ", "),
 		},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(), commandline.Values(),
@@ -282,6 +283,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 
 type benchCmd struct {
 	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
+	Suite benchSuiteCmd `cmd:"" help:"Measure a running server with suites of loads."`
 }
 
 type benchServeCmd struct {
