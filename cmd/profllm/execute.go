@@ -145,6 +145,7 @@ type cli struct {
 	Args       argsCmd       `cmd:"" meant:"options,flags,arguments" help:"List, show, check and compare the options of vllm serve and its load client, by release."`
 	Init       initCmd       `cmd:"" meant:"setup" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
+	Eval       evalCmd       `cmd:"" meant:"gsm8k,accuracy" help:"Evaluate the answers of a running server."`
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" meant:"cron" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`

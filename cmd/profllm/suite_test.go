@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,4 +218,45 @@ func TestSuiteWithoutResults(t *testing.T) {
 	record := readResult(t, filepath.Join(root, "latency-short"))
 	require.False(t, record.Validity.Valid)
 	require.Contains(t, record.Validity.Words, "no-success")
+}
+
+// The real vLLM is measured with suites, by profllm's client and by vLLM's own, which leave files of the
+// same keys, and it is asked the questions of an evaluation.
+func TestVLLMSuite(t *testing.T) {
+	home := vllmHome(t)
+	env := []string{"PATH=" + filepath.Join(home, "venv/bin") + ":" + os.Getenv("PATH"), "HF_HUB_OFFLINE=1",
+		"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_CPU_OMP_THREADS_BIND=nobind", "VLLM_SERVER_DEV_MODE=1"}
+	port, model := freePort(t), filepath.Join(home, "tiny")
+	serve := exec.Command(filepath.Join(home, "venv/bin/vllm"), "serve", model, "--served-model-name", "tiny", "--load-format",
+		"dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "16", "--host",
+		"127.0.0.1", "--port", port, "--distributed-executor-backend", "uni")
+	serve.Env = append(os.Environ(), env...)
+	address := startServer(t, port, serve)
+	dir := t.TempDir()
+	keys := map[string][]string{}
+	for name, more := range map[string][]string{
+		"own":    nil,
+		"theirs": {"--client", filepath.Join(home, "venv/bin/vllm") + " bench serve", "--release", "0.32.0"},
+	} {
+		args := append([]string{"bench", "suite", "throughput,prefill-in128,decode-out128,latency-short,concurrency-4",
+			"--base-url", address, "--cache", "empty", "--result-dir", name}, more...)
+		got := profllm(t, dir, env, append(args, "--", "--num-prompts", "4", "--tokenizer", model, "--request-rate", "inf")...)
+		require.Equal(t, exitOK, got.code, got.stderr)
+		root := onlyFolder(t, filepath.Join(dir, name))
+		record := readResult(t, filepath.Join(root, "concurrency-4"))
+		require.Equal(t, 4, *record.Results.CompletedRequests)
+		require.False(t, record.Simulated)
+		file := resultKeys(t, filepath.Join(root, "throughput/raw/throughput-in512-out256-rateinf-n4.json"))
+		delete(file, "profllm")
+		keys[name] = slices.Sorted(maps.Keys(file))
+	}
+	require.Equal(t, keys["theirs"], keys["own"])
+
+	arithmetic(t, dir, 20)
+	got := profllm(t, dir, env, "eval", "gsm8k", "--port", port, "--data", ".", "--max-tokens", "8", "--save-results",
+		"e/vllm-gsm8k.json")
+	require.Equal(t, exitOK, got.code, got.stderr)
+	e := resultKeys(t, filepath.Join(dir, "e/vllm-gsm8k.json"))
+	require.Equal(t, 20.0, e["num_questions"])
+	require.Positive(t, e["total_output_tokens"])
 }
