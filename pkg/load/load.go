@@ -10,7 +10,8 @@
 // What is timed. The clock of a request starts when its first byte is handed to a connection
 // that is already open. vLLM starts it before it looks for a connection, so that opening many
 // of them at once counts as time to first token; here that time is reported as send delay. A
-// token's time is taken after the read that completes its event.
+// token arrives when the kernel receives the last byte of its event, as far as the kernel says
+// so; else when the client has read it.
 //
 // Where results differ from vLLM's, on purpose:
 //   - a stream counts as completed only if the server says that it is whole: a stream that carries an error event or

@@ -61,7 +61,7 @@ type Client struct {
 	Started      string  `json:"started"`
 	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
 	SendDelayP99 float64 `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
-	LagP99       float64 `json:"lag_p99_ms"`        // the longest an event may have waited for the client
+	LagP99       float64 `json:"lag_p99_ms"`        // how late the time of an event may be, because it was read late
 	FirstSend    float64 `json:"first_send_s"`      // from the start of the run
 	LastSend     float64 `json:"last_send_s"`
 	LastEnd      float64 `json:"last_end_s"` // last token of all completed requests
