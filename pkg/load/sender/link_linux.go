@@ -100,7 +100,7 @@ func (l *loop) request(c *link, i int) {
 	l.body = load.Requests.Body(l.body[:0], i)
 	l.out = load.request(l.out[:0], l.head, l.body, i)
 	o := load.prepare(i)
-	c.answer.Reset(o, load.asked(i), load.KeepText)
+	c.answer.Reset(o, load.wanted(i, l.form))
 	c.state, c.request, c.out = linkBusy, i, c.out[:0]
 	if o.Resends == 0 {
 		o.Start = load.Clock()
@@ -319,8 +319,9 @@ func (l *loop) fail(i int, err error) {
 	if o.Resends == 0 {
 		o.Start = l.load.Clock()
 	}
-	o.Refuse(err)
-	l.release(l.load.Clock())
+	now := l.load.Clock()
+	o.Refuse(now, err)
+	l.release(now)
 }
 
 // release gives back the slot of a request that ended at that time.

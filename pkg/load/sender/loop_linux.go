@@ -46,7 +46,7 @@ func newLoops(ctx context.Context, t *Target) (Sender, error) {
 	n := max(1, min(runtime.GOMAXPROCS(0), (t.Streams+perLoop-1)/perLoop))
 	ls := &loops{}
 	for range n {
-		l, err := newLoop(addr, requestHead(t, u.RequestURI()))
+		l, err := newLoop(addr, t, requestHead(t, u.RequestURI()))
 		if err != nil {
 			ls.Close()
 			return nil, err
@@ -130,6 +130,7 @@ type loop struct {
 	addr   syscall.Sockaddr
 	family int
 	head   []byte // of every request
+	form   answer.Form
 
 	links   []*link // by descriptor
 	idle    []*link // the last one was used last
@@ -149,12 +150,12 @@ type loop struct {
 	swept    int64
 }
 
-func newLoop(addr netip.AddrPort, head []byte) (*loop, error) {
+func newLoop(addr netip.AddrPort, t *Target, head []byte) (*loop, error) {
 	p, err := newPoller()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{poller: p, head: head, buf: make([]byte, 64<<10), family: syscall.AF_INET}
+	l := &loop{poller: p, head: head, form: t.Form, buf: make([]byte, 64<<10), family: syscall.AF_INET}
 	if ip := addr.Addr(); ip.Is4() {
 		l.addr = &syscall.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}
 	} else {

@@ -20,13 +20,15 @@ import (
 type pool struct {
 	dialer
 	head []byte // of every request
+	form answer.Form
 
 	mu   sync.Mutex
 	idle []*conn // the last one was used last
 }
 
 func newPool(t *Target) *pool {
-	p := &pool{dialer: dialer{target: t.URL, via: t.Via, tls: &tls.Config{InsecureSkipVerify: t.Insecure}}}
+	p := &pool{form: t.Form,
+		dialer: dialer{target: t.URL, via: t.Via, tls: &tls.Config{InsecureSkipVerify: t.Insecure}}}
 	form := t.URL.RequestURI()
 	if t.Via != nil && t.URL.Scheme == "http" { // a proxy is told the whole URL
 		plain := *t.URL
@@ -194,10 +196,10 @@ func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
-			o.Refuse(err)
+			o.Refuse(w.load.Clock(), err)
 			return
 		}
-		w.answer.Reset(o, w.load.asked(i), w.load.KeepText)
+		w.answer.Reset(o, w.load.wanted(i, w.form))
 		if !w.attempt(ctx, c, o.Resends > 0) {
 			return
 		}

@@ -75,12 +75,13 @@ func (e *Ends) add(at int64) {
 // closeSlack returns [closeSlack], or what a test sets in its place.
 func (l *Load) closeSlack() int64 { return cmp.Or(l.slack, closeSlack) }
 
-// asked returns how many tokens request i asks for, 0 if its answer may have more.
-func (l *Load) asked(i int) int {
+// wanted returns how the answer to request i is read.
+func (l *Load) wanted(i int, form answer.Form) answer.Wanted {
+	w := answer.Wanted{Form: form, Text: l.KeepText}
 	if _, n, bounded := l.Requests.Tokens(i); bounded {
-		return n
+		w.Tokens = n
 	}
-	return 0
+	return w
 }
 
 // tokenRoom bounds the room for token times that is set aside before a request is sent.
@@ -131,7 +132,8 @@ type Target struct {
 	Via      *url.URL // an HTTP proxy; nil is none
 	Header   http.Header
 	Insecure bool // take any certificate
-	Streams  int  // most requests in flight
+	Form     answer.Form
+	Streams  int // most requests in flight
 
 	PerLoop    int  // streams that one event loop reads before another one helps; 0 is [streamsPerLoop]
 	Goroutines bool // send each request from a goroutine, even where there is an event loop
