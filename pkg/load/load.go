@@ -200,15 +200,15 @@ func (r *runner) warmUp(ctx context.Context) error {
 
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	arrivals, rates := schedule(r.o)
-	r.snd.Connect(ctx, r.o.streams(), r.clock)
+	arrivals, rates := schedule(r.o, len(r.traffic.requests))
+	r.snd.Connect(ctx, r.o.streams(len(r.traffic.requests)), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.load(r.traffic, r.o.NumPrompts)
+	load := r.load(r.traffic, len(r.traffic.requests))
 	load.KeepText = r.o.SaveDetailed
-	stop := r.watch(&load.Ended.N, progressPause)
+	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, outcomes: load.Outcomes, arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
@@ -244,7 +244,7 @@ func (r *runner) publish(ctx context.Context, report *Report) error {
 	switch {
 	case report.Client.Partial:
 		err = errors.Join(fmt.Errorf("%w after %d of %d requests: %w", ErrInterrupted,
-			report.Completed+report.Failed, r.o.NumPrompts, context.Cause(ctx)), err)
+			report.Completed+report.Failed, len(r.traffic.requests), context.Cause(ctx)), err)
 	case report.Completed == 0:
 		err = errors.Join(fmt.Errorf("%w: all %d failed, the first with: %s", ErrNoneCompleted, report.Failed,
 			report.firstError()), err)
@@ -293,7 +293,7 @@ const progressPause = 5 * time.Second
 // watch prints how many requests have ended on a line of its own, every pause, until the
 // function it returns is called. Whoever follows the log reads these lines; a run shorter than
 // that has none.
-func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
+func (r *runner) watch(done *atomic.Int64, all int, pause time.Duration) (stop func()) {
 	if r.o.DisableTqdm {
 		return func() {}
 	}
@@ -307,7 +307,7 @@ func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), r.o.NumPrompts)
+				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), all)
 			}
 		}
 	}()
@@ -334,9 +334,9 @@ func (o *Options) concurrency() int {
 // advance.
 const spareConnections = 32
 
-// streams returns how many connections to open before the run.
-func (o *Options) streams() int {
-	n := min(o.NumPrompts, o.concurrency())
+// streams returns how many connections to open before a run of n requests.
+func (o *Options) streams(n int) int {
+	n = min(n, o.concurrency())
 	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" {
 		return n
 	}

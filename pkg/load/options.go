@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
 // Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their
@@ -38,29 +40,19 @@ type Options struct {
 	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, but has no effect."`
 	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer; no other effect."`
 
-	DatasetName       string     `name:"dataset-name" default:"random" help:"Only random is supported."`
-	DatasetPath       string     `name:"dataset-path" help:"Not supported: random reads no file."`
-	DisableShuffle    bool       `name:"disable-shuffle" help:"Accepted, but has no effect on random."`
-	NoOversample      bool       `name:"no-oversample" help:"Accepted, but has no effect on random."`
-	NumPrompts        int        `name:"num-prompts" default:"1000" help:"Number of requests."`
-	Seed              int64      `name:"seed" default:"0" help:"Seed of prompts, lengths and arrivals: the same seed sends the same requests."`
-	RandomInputLen    int        `name:"random-input-len" default:"1024" help:"Prompt tokens, without the prefix."`
-	RandomOutputLen   int        `name:"random-output-len" default:"128" help:"Tokens to ask for."`
-	RandomRangeRatio  RangeRatio `name:"random-range-ratio" default:"0.0" placeholder:"R" help:"Spread of lengths: a number in [0,1) or {\"input\":R,\"output\":R}."`
-	RandomPrefixLen   int        `name:"random-prefix-len" default:"0" help:"Tokens at the start that all prompts share, in addition to the prompt's own."`
-	InputLen          *int       `name:"input-len" help:"Same as --random-input-len."`
-	OutputLen         *int       `name:"output-len" help:"Same as --random-output-len."`
-	IgnoreEOS         bool       `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
-	ExtraBody         Object     `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
-	Logprobs          *int       `name:"logprobs" help:"Log probabilities per token."`
-	UseBeamSearch     bool       `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
-	Temperature       *float64   `name:"temperature" help:"Sampling temperature; default: the server's."`
-	TopP              *float64   `name:"top-p" help:"Sampling: nucleus."`
-	TopK              *int       `name:"top-k" help:"Sampling: best K."`
-	MinP              *float64   `name:"min-p" help:"Sampling: minimum probability."`
-	FrequencyPenalty  *float64   `name:"frequency-penalty" help:"Sampling: frequency penalty."`
-	PresencePenalty   *float64   `name:"presence-penalty" help:"Sampling: presence penalty."`
-	RepetitionPenalty *float64   `name:"repetition-penalty" help:"Sampling: repetition penalty."`
+	dataset.Flags
+
+	IgnoreEOS         bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
+	ExtraBody         Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
+	Logprobs          *int     `name:"logprobs" help:"Log probabilities per token."`
+	UseBeamSearch     bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
+	Temperature       *float64 `name:"temperature" help:"Sampling temperature; default: the server's."`
+	TopP              *float64 `name:"top-p" help:"Sampling: nucleus."`
+	TopK              *int     `name:"top-k" help:"Sampling: best K."`
+	MinP              *float64 `name:"min-p" help:"Sampling: minimum probability."`
+	FrequencyPenalty  *float64 `name:"frequency-penalty" help:"Sampling: frequency penalty."`
+	PresencePenalty   *float64 `name:"presence-penalty" help:"Sampling: presence penalty."`
+	RepetitionPenalty *float64 `name:"repetition-penalty" help:"Sampling: repetition penalty."`
 
 	RequestRate          float64 `name:"request-rate" default:"inf" help:"Requests per second; inf sends all at once."`
 	Burstiness           float64 `name:"burstiness" default:"1.0" help:"Shape of the Gamma law of intervals: 1 is Poisson, below 1 bursty, above 1 regular, inf constant."`
@@ -95,8 +87,8 @@ type Options struct {
 func OptionNames() []string {
 	var names []string
 	t := reflect.TypeFor[Options]()
-	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("name"); name != "" {
+	for _, field := range reflect.VisibleFields(t) {
+		if name := field.Tag.Get("name"); name != "" {
 			names = append(names, strings.ReplaceAll(name, "-", "_"))
 		}
 	}
@@ -167,20 +159,13 @@ func (o *Options) Validate() error {
 			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
-	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only",
-		o.DatasetName)
-	check(o.DatasetPath == "", "--dataset-path %q: the random dataset reads no file", o.DatasetPath)
-	check(o.NumPrompts > 0, "--num-prompts is %d, must be 1 or more", o.NumPrompts)
-	check(o.inputLen() >= 0 && o.RandomPrefixLen >= 0 && o.inputLen()+o.RandomPrefixLen > 0,
-		"--random-input-len %d with --random-prefix-len %d makes an empty prompt", o.inputLen(), o.RandomPrefixLen)
-	check(o.outputLen() > 0, "--random-output-len is %d, must be 1 or more", o.outputLen())
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
 	check(o.SaveResult || o.AppendResult || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
-	for _, err := range []error{o.checkRampUp(), o.checkURL(), o.checkLists()} {
+	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkURL(), o.checkLists()} {
 		if err != nil {
 			bad = append(bad, err)
 		}
@@ -313,20 +298,6 @@ func (o *Options) percentiles() ([]float64, error) {
 }
 
 func (o *Options) chat() bool { return o.Backend == "openai-chat" }
-
-func (o *Options) inputLen() int {
-	if o.InputLen != nil {
-		return *o.InputLen
-	}
-	return o.RandomInputLen
-}
-
-func (o *Options) outputLen() int {
-	if o.OutputLen != nil {
-		return *o.OutputLen
-	}
-	return o.RandomOutputLen
-}
 
 // base returns the server's base URL without a slash at its end.
 func (o *Options) base() string {

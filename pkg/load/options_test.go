@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
 // covers: LBEN-1
@@ -25,8 +27,11 @@ func TestFlagsAreVLLMs(t *testing.T) {
 		}
 	}
 	flags := 0
-	for f := range reflect.TypeFor[Options]().Fields() {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
 		name := f.Tag.Get("name")
+		if f.Anonymous {
+			continue
+		}
 		if name == "" {
 			require.Equal(t, "-", f.Tag.Get("kong"), "%s is no flag", f.Name)
 			continue
@@ -70,7 +75,7 @@ func TestParseArgs(t *testing.T) {
 	require.Equal(t, List{"ttft:100", "tpot:20"}, o.Goodput)
 	require.Equal(t, -1, *o.TopK)
 	require.Zero(t, *o.Temperature)
-	require.Equal(t, RangeRatio{Input: 0.5}, o.RandomRangeRatio)
+	require.Equal(t, dataset.RangeRatio{Input: 0.5}, o.RandomRangeRatio)
 	require.Equal(t, "http://[::1]:81/v1/completions", o.url())
 	pairs, err := o.Metadata.pairs("=")
 	require.NoError(t, err)
@@ -78,7 +83,7 @@ func TestParseArgs(t *testing.T) {
 
 	o = parse(t, "--backend openai-chat --base-url https://host/prefix/ --input-len 7 --goodput=ttft:1 --header a=b")
 	require.Equal(t, "https://host/prefix/v1/chat/completions", o.url())
-	require.Equal(t, 7, o.inputLen())
+	require.Equal(t, 7, o.RandomInput())
 }
 
 func TestOptionsThatAreRefused(t *testing.T) {
@@ -148,10 +153,11 @@ func FuzzParseArgs(f *testing.F) {
 		}
 		o.NumPrompts, o.RandomInputLen, o.RandomPrefixLen = 2, 3, 0
 		o.InputLen = nil
-		b := bodies{samples: drawSamples(&o), ids: newIDSource(&o, 0), pieces: cut(requestMembers(&o, "m"))}
+		requests := o.Random(0)
 		if o.chat() {
-			b.texts = []json.RawMessage{userMessage("a"), userMessage("b")}
+			requests[0].Prompt, requests[1].Prompt = dataset.UserMessage("a"), dataset.UserMessage("b")
 		}
+		b := bodiesOf(&o, "m", requests)
 		require.True(t, json.Valid(b.render(nil, 1)), "%s", b.render(nil, 1))
 	})
 }

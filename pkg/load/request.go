@@ -13,16 +13,16 @@ import (
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/dataset"
 	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // A bodies renders the JSON body of every request. It is safe for concurrent use once made.
 type bodies struct {
-	pieces  []piece
-	samples []sample
-	ids     idSource
-	texts   []json.RawMessage // chat: the messages of every sample; nil with completions
-	counted bool              // an answer has as many tokens as its sample asks for, at most
+	pieces   []piece
+	own      map[int][]piece // of requests whose bodies have members of their own
+	requests []dataset.Request
+	counted  bool // an answer has as many tokens as its request asks for, at most
 }
 
 // A piece is text that all bodies share, and what follows it.
@@ -43,16 +43,33 @@ const (
 // newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into
 // text.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
-	b := &bodies{samples: drawSamples(o), ids: newIDSource(o, m.vocabulary), counted: !o.ExtraBody.changesLength()}
+	requests := o.Random(m.vocabulary)
 	if o.chat() {
-		texts, err := chatTexts(ctx, b, m, api, stderr)
-		if err != nil {
+		if err := chatTexts(ctx, requests, m, api, stderr); err != nil {
 			return nil, err
 		}
-		b.texts = texts
 	}
-	b.pieces = cut(requestMembers(o, m.name))
-	return b, nil
+	return bodiesOf(o, m.name, requests), nil
+}
+
+// bodiesOf returns the bodies of requests. name is the model's.
+func bodiesOf(o *Options, name string, requests []dataset.Request) *bodies {
+	all := requestMembers(o, name)
+	b := &bodies{pieces: cut(all), requests: requests, counted: !o.ExtraBody.changesLength()}
+	for i := range requests {
+		if len(requests[i].Extra) == 0 {
+			continue
+		}
+		own := slices.Clone(all)
+		for _, m := range requests[i].Extra {
+			own.set(m.Key, m.Value)
+		}
+		if b.own == nil {
+			b.own = make(map[int][]piece)
+		}
+		b.own[i] = cut(own)
+	}
+	return b
 }
 
 // Marks stand for the slots among the members of a body. No JSON value starts with a zero byte.
@@ -113,7 +130,7 @@ func requestMembers(o *Options, name string) Object {
 
 // changesLength reports whether members of a body change how many tokens or texts come back.
 func (o Object) changesLength() bool {
-	return slices.ContainsFunc(o, func(m Member) bool {
+	return slices.ContainsFunc(o, func(m dataset.Member) bool {
 		switch m.Key {
 		case "max_tokens", "max_completion_tokens", "n", "best_of", "echo", "use_beam_search":
 			return true
@@ -146,15 +163,17 @@ func cut(body Object) []piece {
 
 // render appends the body of request i to dst.
 func (b *bodies) render(dst []byte, i int) []byte {
-	for _, p := range b.pieces {
+	pieces := b.pieces
+	if own, ok := b.own[i]; ok {
+		pieces = own
+	}
+	for _, p := range pieces {
 		dst = append(dst, p.text...)
-		switch {
-		case p.next == slotOutput:
-			dst = strconv.AppendInt(dst, int64(b.samples[i].output), 10)
-		case p.next == slotPrompt && b.texts != nil:
-			dst = append(dst, b.texts[i]...)
-		case p.next == slotPrompt:
-			dst = b.ids.appendJSON(dst, i, b.samples[i].input)
+		switch p.next {
+		case slotOutput:
+			dst = strconv.AppendInt(dst, int64(b.requests[i].Output), 10)
+		case slotPrompt:
+			dst = b.requests[i].Prompt.AppendJSON(dst)
 		}
 	}
 	return dst

@@ -411,8 +411,8 @@ func TestChatPromptsHaveTheirLength(t *testing.T) {
 			r, err := Run(t.Context(), o, time.Now, io.Discard, &log)
 			require.NoError(t, err)
 			want := 0
-			for _, sample := range drawSamples(&o) {
-				want += sample.input
+			for _, sample := range o.Random(0) {
+				want += sample.Input
 			}
 			require.Equal(t, want, r.InputTokens, "the server counts as many as were asked for")
 			require.Equal(t, !tokenizer, strings.Contains(log.String(), "plain words"))

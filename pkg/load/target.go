@@ -51,7 +51,8 @@ func (t traffic) Body(dst []byte, i int) []byte { return t.render(dst, i) }
 func (t traffic) ID(i int) string { return t.prefix + strconv.Itoa(i) }
 
 func (t traffic) Tokens(i int) (prompt, answer int, bounded bool) {
-	return t.samples[i].input, t.samples[i].output, t.counted
+	r := &t.requests[i]
+	return max(r.Input, 0), r.Output, t.counted
 }
 
 // An opener repeats the first request of a run, for the ready check and the warm-up. These
