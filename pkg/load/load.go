@@ -102,6 +102,12 @@ func drive(
 	if err := r.warmUp(ctx); err != nil {
 		return nil, err
 	}
+	if r.prober, err = r.openProber(ctx); err != nil {
+		return nil, err
+	}
+	if r.prober != nil {
+		defer r.prober.snd.Close()
+	}
 	report := newReport(r.measure(ctx))
 	return report, r.publish(ctx, report)
 }
@@ -113,6 +119,7 @@ type runner struct {
 	api            *server
 	snd            sender.Sender
 	traffic        traffic
+	prober         *prober // nil if nothing is probed
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time
@@ -210,9 +217,11 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	load.KeepText = r.o.SaveDetailed
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
-		options: r.o, model: r.model, outcomes: load.Outcomes, arrivals: arrivals, rates: rates,
+		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
+		arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
 	}
+	endProbes := r.prober.start(ctx)
 	cpu := sender.CPUTime()
 	for i, a := range arrivals {
 		load.Outcomes[i].Due = m.begin + int64(a)
@@ -226,6 +235,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	}
 	m.cpu = sender.CPUTime() - cpu
 	stop()
+	m.probes = endProbes()
 	r.profile(context.WithoutCancel(ctx), "stop")
 	return m
 }
@@ -240,6 +250,9 @@ func (r *runner) publish(ctx context.Context, report *Report) error {
 			fmt.Fprintf(r.stderr, "wrote %s\n", name)
 		}
 		err = errors.Join(err, saveErr)
+	}
+	if p := report.Probes; p != nil && p.Failed > 0 {
+		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed, p.firstError)
 	}
 	switch {
 	case report.Client.Partial:
@@ -272,6 +285,9 @@ func (r *runner) announce() {
 		limit = fmt.Sprint(*o.MaxConcurrency)
 	}
 	fmt.Fprintf(w, "Maximum request concurrency: %s\n", limit)
+	if o.ProbeRequestRate > 0 {
+		fmt.Fprintf(w, "Probe request rate: %s req/s\n", pyFloat(o.ProbeRequestRate))
+	}
 }
 
 // profile asks the server to start or stop its profiler if a profile is wanted. A refusal is

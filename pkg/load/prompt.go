@@ -78,24 +78,26 @@ const askers = 8
 // asked for.
 const tokenizeRounds = 5
 
-// chatTexts makes chat messages of the prompts that are token ids. Their text is what the server's
+// promptTexts makes text, or chat messages, of the prompts that are token ids. Their text is what the server's
 // /detokenize makes of the ids, re-cut until its /tokenize counts the wanted number; a server
 // without the two gets as many plain words. What the chat template adds is on top, as in vLLM;
 // the result counts what the server's usage says.
-func chatTexts(ctx context.Context, requests []dataset.Request, m model, api *server, stderr io.Writer) error {
+func promptTexts(
+	ctx context.Context, requests []dataset.Request, form promptForm, m model, api *server, stderr io.Writer,
+) error {
 	first, exact, err := chatText(ctx, &requests[0], m, api)
 	var refused *statusError
 	if errors.As(err, &refused) || ctx.Err() == nil && err != nil {
 		fmt.Fprintf(stderr, "prompts are plain words, because the server cannot turn tokens into text: %v\n", err)
 		for i := range requests {
-			requests[i].Prompt = dataset.UserMessage(wordText(&requests[i]))
+			requests[i].Prompt = form.prompt(wordText(&requests[i]))
 		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	requests[0].Prompt = dataset.UserMessage(first)
+	requests[0].Prompt = form.prompt(first)
 	inexact, errs := 0, []error(nil)
 	if !exact {
 		inexact++
@@ -107,7 +109,7 @@ func chatTexts(ctx context.Context, requests []dataset.Request, m model, api *se
 		wg.Go(func() {
 			for r := range next {
 				text, exact, err := chatText(ctx, r, m, api)
-				r.Prompt = dataset.UserMessage(text)
+				r.Prompt = form.prompt(text)
 				mu.Lock()
 				if !exact {
 					inexact++
@@ -177,4 +179,12 @@ func wordText(r *dataset.Request) string {
 		text.WriteString(list[id%len(list)])
 	}
 	return text.String()
+}
+
+// prompt returns a text as a prompt of that form.
+func (f promptForm) prompt(text string) dataset.Prompt {
+	if f == chatPrompt {
+		return dataset.UserMessage(text)
+	}
+	return dataset.Text(text)
 }

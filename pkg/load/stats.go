@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/dataset"
 	"github.com/profllm/profllm/pkg/load/sender"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -16,6 +17,7 @@ import (
 type measurement struct {
 	options    *Options
 	model      model
+	requests   []dataset.Request
 	outcomes   []answer.Outcome
 	arrivals   []time.Duration // when each request was due, from the start of the run
 	rates      []float64       // requests per second at each arrival
@@ -24,7 +26,8 @@ type measurement struct {
 	cpu        time.Duration
 	client     sender.Stats
 
-	coldWarmUps int // warm-up requests that failed
+	coldWarmUps int     // warm-up requests that failed
+	probes      *Probes // nil if nothing was probed
 }
 
 // beginWithFirstSend lets a load whose first request is due at once begin with

@@ -21,6 +21,7 @@ func (o *Options) target() (*sender.Target, error) {
 	}
 	return &sender.Target{
 		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()),
+		Form: o.protocol().form,
 	}, nil
 }
 
