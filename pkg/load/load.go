@@ -119,7 +119,7 @@ type runner struct {
 	api            *server
 	snd            sender.Sender
 	traffic        traffic
-	prober         *prober // nil if nothing is probed
+	prober         *prober      // nil if nothing is probed
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time

@@ -84,6 +84,7 @@ type Client struct {
 	UsageMissing  int     `json:"usage_missing"`
 	WarmUpsFailed int     `json:"warmups_failed"`
 	Samples       Samples `json:"samples"`
+	Steady        *Steady `json:"steady"`
 }
 
 // Samples says over how many values each family was computed.
@@ -133,6 +134,7 @@ func newReport(m *measurement) *Report {
 		}
 	}
 	r.Client.Samples = Samples{len(all["ttft"]), len(all["tpot"]), len(all["itl"]), len(all["e2el"])}
+	r.Client.Steady = m.steady()
 	return r
 }
 
