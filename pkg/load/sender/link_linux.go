@@ -273,7 +273,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 		return
 	}
 	c.answer.Close(at, nil)
-	l.release(at)
+	l.release(c.request, at)
 	c.used = true
 	l.free(c)
 }
@@ -282,7 +282,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 func (l *loop) end(c *link, at int64, broken error) {
 	c.answer.Close(at, broken)
 	l.drop(c)
-	l.release(at)
+	l.release(c.request, at)
 }
 
 // broken ends a connection that failed under a request. A request that cannot have reached the
@@ -321,12 +321,16 @@ func (l *loop) fail(i int, err error) {
 	}
 	now := l.load.Clock()
 	o.Refuse(now, err)
-	l.release(now)
+	l.release(i, now)
 }
 
-// release gives back the slot of a request that ended at that time.
-func (l *loop) release(at int64) {
+// release ends request i at that time. Its slot goes to the request that follows it, if any.
+func (l *loop) release(i int, at int64) {
+	l.load.Ended.add(at)
+	if next := l.load.follower(i, at); next >= 0 {
+		l.follow(next)
+		return
+	}
 	l.inFlight--
 	l.freed = l.load.Clock()
-	l.load.Ended.add(at)
 }
