@@ -207,17 +207,25 @@ func (r *runner) warmUp(ctx context.Context) error {
 
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	arrivals, rates := schedule(r.o, len(r.traffic.requests))
-	r.snd.Connect(ctx, r.o.streams(len(r.traffic.requests)), r.clock)
+	heads := len(r.traffic.requests)
+	if r.traffic.talks != nil {
+		heads = r.traffic.talks.heads
+	}
+	arrivals, rates := schedule(r.o, heads)
+	r.snd.Connect(ctx, r.o.streams(heads), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
 	load := r.load(r.traffic, len(r.traffic.requests))
 	load.KeepText = r.o.SaveDetailed
+	if r.traffic.talks != nil {
+		r.traffic.talks.follow(load)
+	}
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
+		talks:    r.traffic.talks,
 		arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
 	}

@@ -41,6 +41,7 @@ type Options struct {
 	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer; no other effect."`
 
 	dataset.Flags
+	Talk
 
 	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
 	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
@@ -172,7 +173,7 @@ func (o *Options) Validate() error {
 	check(o.SaveResult || o.AppendResult || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
 	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkURL(), o.checkLists(), o.checkBackend(),
-		o.checkAdapters()} {
+		o.checkAdapters(), o.checkTalk()} {
 		if err != nil {
 			bad = append(bad, err)
 		}
@@ -340,6 +341,8 @@ func (o *Options) Faster(n int) error {
 		o.Goodput = append(o.Goodput, fmt.Sprintf("%s:%g", key, limits[key]/float64(n)))
 	}
 	o.RequestRate *= float64(n)
+	o.ProbeRequestRate *= float64(n)
+	o.ConversationTurnDelayMean /= float64(n)
 	for _, rps := range []**int{&o.RampUpStartRPS, &o.RampUpEndRPS} {
 		if *rps != nil {
 			faster := **rps * n

@@ -36,6 +36,9 @@ func TestFlagsAreVLLMs(t *testing.T) {
 			require.Equal(t, "-", f.Tag.Get("kong"), "%s is no flag", f.Name)
 			continue
 		}
+		if _, ours := f.Tag.Lookup("ours"); ours {
+			continue
+		}
 		flags++
 		want, ok := defaults["--"+name]
 		require.True(t, ok, "vllm bench serve has no --%s", name)
@@ -122,13 +125,18 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"--lora-assignment round-robin":                                                 "no effect without --lora-modules",
 		"--lora-assignment least":                                                       "must be one of",
 		"--lora-modules= ":                                                              "empty name",
+		"--conversation-turn-mean 3":                                                    "need --backend openai-chat",
+		"--conversation-turn-mean 0":                                                    "must be 1 or more",
+		"--conversation-num 3":                                                          "need --conversation-file",
+		"--conversation-turn-delay-mean -1":                                             "from 0 to",
+		"--backend openai-chat --conversation-file x --conversation-turn-mean 2":        "says how many turns",
 		"--extra-body []":                                                               "not a JSON object",
 		"--extra-body {}{}":                                                             "text after",
 		"--extra-body {\"a\":}":                                                         "invalid character",
 		"--ramp-up-strategy linear":                                                     "needs --ramp-up-start-rps",
 		"--ramp-up-start-rps 1":                                                         "need --ramp-up-strategy",
-		"--ramp-up-strategy linear --ramp-up-start-rps 0 --ramp-up-end-rps 5":                  "must be 1 or more",
-		"--ramp-up-strategy linear --ramp-up-start-rps 6 --ramp-up-end-rps 5":                  "above --ramp-up-end-rps",
+		"--ramp-up-strategy linear --ramp-up-start-rps 0 --ramp-up-end-rps 5":           "must be 1 or more",
+		"--ramp-up-strategy linear --ramp-up-start-rps 6 --ramp-up-end-rps 5":           "above --ramp-up-end-rps",
 		"--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 5 --request-rate 3": "leave out --request-rate",
 		"--result-filename x.json": "no effect",
 		"--no-such-flag":           "unknown flag",

@@ -85,6 +85,7 @@ type Client struct {
 	WarmUpsFailed int     `json:"warmups_failed"`
 	Samples       Samples `json:"samples"`
 	Steady        *Steady `json:"steady"`
+	Turns         *Turns  `json:"conversations,omitempty"`
 }
 
 // Samples says over how many values each family was computed.
@@ -134,7 +135,7 @@ func newReport(m *measurement) *Report {
 		}
 	}
 	r.Client.Samples = Samples{len(all["ttft"]), len(all["tpot"]), len(all["itl"]), len(all["e2el"])}
-	r.Client.Steady = m.steady()
+	r.Client.Steady, r.Client.Turns = m.steady(), m.turns()
 	return r
 }
 
@@ -203,6 +204,8 @@ func (r *Report) count(m *measurement) {
 			continue
 		case answer.Unsent:
 			c.NotSent++
+			continue
+		case answer.Skipped:
 			continue
 		}
 		r.ended = append(r.ended, *o)

@@ -22,8 +22,9 @@ type bodies struct {
 	pieces   []piece
 	own      map[int][]piece // of requests whose bodies have members of their own
 	requests []dataset.Request
-	models   []string // that the requests ask for, if they differ
-	counted  bool     // an answer has as many tokens as its request asks for, at most
+	models   []string       // that the requests ask for, if they differ
+	talks    *conversations // nil if no request follows another
+	counted  bool           // an answer has as many tokens as its request asks for, at most
 }
 
 // A piece is text that all bodies share, and what follows it.
@@ -52,6 +53,9 @@ var slots = map[string]slot{
 // newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into
 // text.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
+	if o.talks() {
+		return newTalks(ctx, o, m, api, stderr)
+	}
 	requests := o.Random(m.vocabulary)
 	if form := o.protocol().prompt; form == chatPrompt || form == textPrompt {
 		if err := promptTexts(ctx, requests, form, m, api, stderr); err != nil {

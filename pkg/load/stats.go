@@ -18,8 +18,9 @@ type measurement struct {
 	options    *Options
 	model      model
 	requests   []dataset.Request
+	talks      *conversations // nil if no request follows another
 	outcomes   []answer.Outcome
-	arrivals   []time.Duration // when each request was due, from the start of the run
+	arrivals   []time.Duration // when each request was due, from the start of the run; first turns only
 	rates      []float64       // requests per second at each arrival
 	started    time.Time       // wall clock at begin
 	begin, end int64

@@ -34,15 +34,15 @@ type Steady struct {
 	Failed    int `json:"failed"`
 	Whole     int `json:"sent_and_completed"`
 
-	RequestThroughput float64                 `json:"request_throughput"`
-	OutputThroughput  float64                 `json:"output_throughput"`
-	TotalThroughput   float64                 `json:"total_token_throughput"`
-	Families          map[string]SteadyFamily `json:"latencies"` // by the names of --percentile-metrics
+	RequestThroughput float64               `json:"request_throughput"`
+	OutputThroughput  float64               `json:"output_throughput"`
+	TotalThroughput   float64               `json:"total_token_throughput"`
+	Families          map[string]Statistics `json:"latencies"` // by the names of --percentile-metrics
 }
 
-// A SteadyFamily is the statistics of one metric in the window, in ms. Percentiles have the names
+// Statistics are those of one metric, in ms. Percentiles have the names
 // that vLLM's keys give them.
-type SteadyFamily struct {
+type Statistics struct {
 	N           int                `json:"n"`
 	Mean        float64            `json:"mean_ms"`
 	Median      float64            `json:"median_ms"`
@@ -125,7 +125,7 @@ func (m *measurement) window() (s Steady, begin, end int64) {
 	case m.options.RampUpStrategy != "":
 		return Steady{None: "the rate rises during the run"}, 0, 0
 	}
-	level := min(m.options.concurrency(), len(m.outcomes))
+	level := min(m.options.concurrency(), len(m.arrivals))
 	p := plateauOf(list, level)
 	sending := list[len(list)-1].start - list[0].start
 	if p.peak >= level && (math.IsInf(rate, 1) || m.options.MaxConcurrency != nil && 2*p.full >= sending) {
@@ -185,7 +185,7 @@ func (m *measurement) steady() *Steady {
 	took := s.End - s.Begin
 	s.RequestThroughput, s.OutputThroughput = float64(s.Completed)/took, output/took
 	s.TotalThroughput = (input + output) / took
-	s.Families = m.steadyFamilies(values)
+	s.Families = m.spreads(values)
 	return &s
 }
 
@@ -218,13 +218,13 @@ func (m *measurement) inWindow(o *answer.Outcome, in func(int64) bool, ended boo
 	return float64(events) * float64(o.Output) / float64(len(o.Tokens))
 }
 
-// steadyFamilies computes the statistics of latencies in s.
-func (m *measurement) steadyFamilies(values map[string][]float64) map[string]SteadyFamily {
+// spreads computes the statistics of latencies in s.
+func (m *measurement) spreads(values map[string][]float64) map[string]Statistics {
 	percentiles, _ := m.options.percentiles()
-	families := make(map[string]SteadyFamily, len(values))
+	families := make(map[string]Statistics, len(values))
 	for name, list := range values {
 		f := newFamily(name, list, percentiles)
-		one := SteadyFamily{N: f.N, Mean: f.Mean, Median: f.Median, Std: f.Std,
+		one := Statistics{N: f.N, Mean: f.Mean, Median: f.Median, Std: f.Std,
 			Percentiles: make(map[string]float64, len(percentiles))}
 		for _, p := range f.Percentiles {
 			one.Percentiles[p.name()] = p.Value

@@ -14,6 +14,7 @@ const (
 	Completed
 	Failed
 	Interrupted
+	Skipped // it was to follow one that failed
 )
 
 // An Outcome is what one request did. Times are readings of the run's clock in ns. It is
