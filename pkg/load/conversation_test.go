@@ -35,7 +35,9 @@ func startChatter(t *testing.T) *chatter {
 	c := &chatter{}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		var q struct{ Messages []struct{ Role, Content string } }
+		var q struct {
+			Messages []struct{ Role, Content string }
+		}
 		if json.Unmarshal(raw, &q) != nil || len(q.Messages) == 0 {
 			http.NotFound(w, r) // no tokenizer
 			return

@@ -108,8 +108,17 @@ func drive(
 	if r.prober != nil {
 		defer r.prober.snd.Close()
 	}
-	report := newReport(r.measure(ctx))
-	return report, r.publish(ctx, report)
+	m := r.measure(ctx)
+	report := newReport(m)
+	err = r.publish(ctx, report)
+	if o.SaveRequests != "" {
+		name, saveErr := m.saveRequests(r.traffic)
+		if saveErr == nil {
+			fmt.Fprintf(r.stderr, "wrote %s\n", name)
+		}
+		err = errors.Join(err, saveErr)
+	}
+	return report, err
 }
 
 // A runner holds what the parts of one run share.

@@ -80,6 +80,8 @@ type Options struct {
 	ResultFilename    string `name:"result-filename" help:"Name of the result file instead of the automatic one."`
 	Metadata          List   `name:"metadata" placeholder:"KEY=VALUE" help:"Extra top-level keys of the result."`
 
+	SaveRequests string `name:"save-requests" ours:"" placeholder:"FILE" help:"Write a line of JSON for each request: its times, tokens, status and error; with --save-detailed also each token event."`
+
 	// APIKey is sent as a bearer token unless empty. vLLM's client takes it from OPENAI_API_KEY.
 	APIKey string `kong:"-"`
 	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.

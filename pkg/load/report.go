@@ -111,6 +111,9 @@ func newReport(m *measurement) *Report {
 			r.Tokenizer = m.model.id
 		}
 	}
+	if m.talks != nil {
+		r.NumPrompts = len(m.outcomes) // the turns: --num-prompts is the most of them
+	}
 	r.count(m)
 	r.changes = rateChanges(o, m.started, m.arrivals, m.rates, len(m.outcomes)-r.Client.NotSent)
 
