@@ -103,8 +103,23 @@ func drive(
 	if err := r.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	report := newReport(r.measure(ctx))
-	return report, r.publish(ctx, report)
+	if r.prober, err = r.openProber(ctx); err != nil {
+		return nil, err
+	}
+	if r.prober != nil {
+		defer r.prober.snd.Close()
+	}
+	m := r.measure(ctx)
+	report := newReport(m)
+	err = r.publish(ctx, report)
+	if o.SaveRequests != "" {
+		name, saveErr := m.saveRequests(r.traffic)
+		if saveErr == nil {
+			fmt.Fprintf(r.stderr, "wrote %s\n", name)
+		}
+		err = errors.Join(err, saveErr)
+	}
+	return report, err
 }
 
 // A runner holds what the parts of one run share.
@@ -114,6 +129,7 @@ type runner struct {
 	api            *server
 	snd            sender.Sender
 	traffic        traffic
+	prober         *prober      // nil if nothing is probed
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time
@@ -201,19 +217,29 @@ func (r *runner) warmUp(ctx context.Context) error {
 
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	arrivals, rates := schedule(r.o)
-	r.snd.Connect(ctx, r.o.streams(), r.clock)
+	heads := len(r.traffic.requests)
+	if r.traffic.talks != nil {
+		heads = r.traffic.talks.heads
+	}
+	arrivals, rates := schedule(r.o, heads)
+	r.snd.Connect(ctx, r.o.streams(heads), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.load(r.traffic, r.o.NumPrompts)
+	load := r.load(r.traffic, len(r.traffic.requests))
 	load.KeepText = r.o.SaveDetailed
-	stop := r.watch(&load.Ended.N, progressPause)
+	if r.traffic.talks != nil {
+		r.traffic.talks.follow(load)
+	}
+	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
-		options: r.o, model: r.model, outcomes: load.Outcomes, arrivals: arrivals, rates: rates,
+		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
+		talks:    r.traffic.talks,
+		arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
 	}
+	endProbes := r.prober.start(ctx)
 	cpu := sender.CPUTime()
 	for i, a := range arrivals {
 		load.Outcomes[i].Due = m.begin + int64(a)
@@ -227,6 +253,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	}
 	m.cpu = sender.CPUTime() - cpu
 	stop()
+	m.probes = endProbes()
 	r.profile(context.WithoutCancel(ctx), "stop")
 	return m
 }
@@ -242,10 +269,13 @@ func (r *runner) publish(ctx context.Context, report *Report) error {
 		}
 		err = errors.Join(err, saveErr)
 	}
+	if p := report.Probes; p != nil && p.Failed > 0 {
+		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed, p.firstError)
+	}
 	switch {
 	case report.Client.Partial:
 		err = errors.Join(fmt.Errorf("%w after %d of %d requests: %w", ErrInterrupted,
-			report.Completed+report.Failed, r.o.NumPrompts, context.Cause(ctx)), err)
+			report.Completed+report.Failed, len(r.traffic.requests), context.Cause(ctx)), err)
 	case report.Completed == 0:
 		err = errors.Join(fmt.Errorf("%w: all %d failed, the first with: %s", ErrNoneCompleted, report.Failed,
 			report.firstError()), err)
@@ -273,6 +303,9 @@ func (r *runner) announce() {
 		limit = fmt.Sprint(*o.MaxConcurrency)
 	}
 	fmt.Fprintf(w, "Maximum request concurrency: %s\n", limit)
+	if o.ProbeRequestRate > 0 {
+		fmt.Fprintf(w, "Probe request rate: %s req/s\n", pyFloat(o.ProbeRequestRate))
+	}
 }
 
 // profile asks the server to start or stop its profiler if a profile is wanted. A refusal is
@@ -294,7 +327,7 @@ const progressPause = 5 * time.Second
 // watch prints how many requests have ended on a line of its own, every pause, until the
 // function it returns is called. Whoever follows the log reads these lines; a run shorter than
 // that has none.
-func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
+func (r *runner) watch(done *atomic.Int64, all int, pause time.Duration) (stop func()) {
 	if r.o.DisableTqdm {
 		return func() {}
 	}
@@ -308,7 +341,7 @@ func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), r.o.NumPrompts)
+				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), all)
 			}
 		}
 	}()
@@ -335,9 +368,9 @@ func (o *Options) concurrency() int {
 // advance.
 const spareConnections = 32
 
-// streams returns how many connections to open before the run.
-func (o *Options) streams() int {
-	n := min(o.NumPrompts, o.concurrency())
+// streams returns how many connections to open before a run of n requests.
+func (o *Options) streams(n int) int {
+	n = min(n, o.concurrency())
 	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" {
 		return n
 	}

@@ -21,6 +21,7 @@ func (o *Options) target() (*sender.Target, error) {
 	}
 	return &sender.Target{
 		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()),
+		Form: o.protocol().form,
 	}, nil
 }
 
@@ -51,7 +52,8 @@ func (t traffic) Body(dst []byte, i int) []byte { return t.render(dst, i) }
 func (t traffic) ID(i int) string { return t.prefix + strconv.Itoa(i) }
 
 func (t traffic) Tokens(i int) (prompt, answer int, bounded bool) {
-	return t.samples[i].input, t.samples[i].output, t.counted
+	r := &t.requests[i]
+	return max(r.Input, 0), r.Output, t.counted
 }
 
 // An opener repeats the first request of a run, for the ready check and the warm-up. These

@@ -108,7 +108,7 @@ func TestArrivalBeyondBelief(t *testing.T) {
 	} {
 		l.fromUnix, l.late, o.Tokens = -1000, false, nil
 		c := &link{}
-		c.answer.ResetBody(o, 2, false)
+		c.answer.ResetBody(o, answer.Wanted{Tokens: 2})
 		at, over, err := l.take(c, []byte(answertest.TokenEvent), tt.unix)
 		require.NoError(t, err)
 		require.False(t, over)

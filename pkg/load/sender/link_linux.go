@@ -101,7 +101,7 @@ func (l *loop) request(c *link, i int) {
 	l.body = load.Requests.Body(l.body[:0], i)
 	l.out = load.request(l.out[:0], l.head, l.body, i)
 	o := load.prepare(i)
-	c.answer.Reset(o, load.asked(i), load.KeepText)
+	c.answer.Reset(o, load.wanted(i, l.form))
 	c.state, c.request, c.out = linkBusy, i, c.out[:0]
 	if o.Resends == 0 {
 		o.Start = load.Clock()
@@ -295,7 +295,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 		return
 	}
 	c.answer.Close(at, nil)
-	l.release(at)
+	l.release(c.request, at)
 	c.used = true
 	l.free(c)
 }
@@ -304,7 +304,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 func (l *loop) end(c *link, at int64, broken error) {
 	c.answer.Close(at, broken)
 	l.drop(c)
-	l.release(at)
+	l.release(c.request, at)
 }
 
 // broken ends a connection that failed under a request. A request that cannot have reached the
@@ -341,13 +341,18 @@ func (l *loop) fail(i int, err error) {
 	if o.Resends == 0 {
 		o.Start = l.load.Clock()
 	}
-	o.Refuse(err)
-	l.release(l.load.Clock())
+	now := l.load.Clock()
+	o.Refuse(now, err)
+	l.release(i, now)
 }
 
-// release gives back the slot of a request that ended at that time.
-func (l *loop) release(at int64) {
+// release ends request i at that time. Its slot goes to the request that follows it, if any.
+func (l *loop) release(i int, at int64) {
+	l.load.Ended.add(at)
+	if next := l.load.follower(i, at); next >= 0 {
+		l.follow(next)
+		return
+	}
 	l.inFlight--
 	l.freed = l.load.Clock()
-	l.load.Ended.add(at)
 }

@@ -46,7 +46,7 @@ func newLoops(ctx context.Context, t *Target) (Sender, error) {
 	n := max(1, min(runtime.GOMAXPROCS(0), (t.Streams+perLoop-1)/perLoop))
 	ls := &loops{}
 	for range n {
-		l, err := newLoop(addr, requestHead(t, u.RequestURI()))
+		l, err := newLoop(addr, t, requestHead(t, u.RequestURI()))
 		if err != nil {
 			ls.Close()
 			return nil, err
@@ -130,6 +130,7 @@ type loop struct {
 	addr   syscall.Sockaddr
 	family int
 	head   []byte // of every request
+	form   answer.Form
 
 	links   []*link // by descriptor
 	idle    []*link // the last one was used last
@@ -142,7 +143,8 @@ type loop struct {
 	load     *Load
 	feed     *feeder
 	slots    int
-	inFlight int
+	inFlight int   // requests in flight, and chains between two of them
+	later    []int // requests that follow others, by when they are due; the first is the last one
 	full     bool  // no slot was free at the last look
 	freed    int64 // when a slot became free after that
 	stats    Stats
@@ -153,12 +155,12 @@ type loop struct {
 	unstamped bool  // the kernel does not say when bytes arrive
 }
 
-func newLoop(addr netip.AddrPort, head []byte) (*loop, error) {
+func newLoop(addr netip.AddrPort, t *Target, head []byte) (*loop, error) {
 	p, err := newPoller()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{poller: p, head: head, inbox: newInbox(), family: syscall.AF_INET}
+	l := &loop{poller: p, head: head, form: t.Form, inbox: newInbox(), family: syscall.AF_INET}
 	if ip := addr.Addr(); ip.Is4() {
 		l.addr = &syscall.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}
 	} else {
@@ -207,6 +209,7 @@ func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	defer l.interruptible(ctx)()
 	l.load, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.load, feed, slots, 0, false, l.waiting[:0]
+	l.later = l.later[:0]
 	l.stats, l.got = Stats{Kind: "epoll", Loops: 1}, 0
 	for ctx.Err() == nil {
 		woken := l.load.Clock()
@@ -266,15 +269,21 @@ const sendBurst = 16
 func (l *loop) send() (more, left bool) {
 	for range sendBurst {
 		now := l.load.Clock()
+		i, soon := l.follower(now)
+		if i >= 0 {
+			l.load.Outcomes[i].Ready = l.load.Outcomes[i].Due
+			l.start(i)
+			continue
+		}
 		if l.inFlight >= l.slots {
 			l.full = true
-			l.arm(math.MaxInt64, now)
+			l.arm(soon, now)
 			return false, true
 		}
 		i, wait := l.feed.take(now)
 		if i < 0 {
 			l.full = false
-			l.arm(wait, now)
+			l.arm(min(wait, soon), now)
 			return false, wait != math.MaxInt64
 		}
 		l.inFlight++
@@ -286,6 +295,29 @@ func (l *loop) send() (more, left bool) {
 		l.start(i)
 	}
 	return true, true
+}
+
+// follow lets request i wait until it is due.
+func (l *loop) follow(i int) {
+	due := l.load.Outcomes[i].Due
+	k, _ := slices.BinarySearchFunc(l.later, due, func(j int, due int64) int {
+		return cmp.Compare(due, l.load.Outcomes[j].Due) // the latest first
+	})
+	l.later = slices.Insert(l.later, k, i)
+}
+
+// follower returns a request that follows another and is due. Otherwise i is -1, and wait is when
+// to ask again.
+func (l *loop) follower(now int64) (i int, wait int64) {
+	if len(l.later) == 0 {
+		return -1, math.MaxInt64
+	}
+	last := len(l.later) - 1
+	if i = l.later[last]; l.load.Outcomes[i].Due > now {
+		return -1, l.load.Outcomes[i].Due
+	}
+	l.later = l.later[:last]
+	return i, 0
 }
 
 // sweep fails requests that have lasted too long, and connections that take too long to open,

@@ -61,6 +61,14 @@ type Load struct {
 	Clock    func() int64     // ns since a fixed instant; goes back only where a simulated clock is set
 	Ended    Ends
 
+	// Follow makes requests wait for others, unless it is nil: only the first Heads requests are
+	// sent on the schedule. When a request has ended at that time, Follow names the one that
+	// follows it, and when that is due; below 0 is none. The request that follows takes the place of
+	// the one before, which nothing else gets until then. Follow is called by one goroutine for all
+	// requests of one chain.
+	Follow func(i int, at int64) (next int, due int64)
+	Heads  int
+
 	slack int64 // 0 is [closeSlack]
 }
 
@@ -76,15 +84,36 @@ func (e *Ends) add(at int64) {
 	e.N.Add(1)
 }
 
+// heads returns how many requests are sent on the schedule.
+func (l *Load) heads() int {
+	if l.Follow == nil {
+		return len(l.Outcomes)
+	}
+	return l.Heads
+}
+
+// follower returns the request that follows request i, which ended at that time; below 0 is none.
+func (l *Load) follower(i int, at int64) int {
+	if l.Follow == nil {
+		return -1
+	}
+	next, due := l.Follow(i, at)
+	if next >= 0 {
+		l.Outcomes[next].Due = due
+	}
+	return next
+}
+
 // closeSlack returns [closeSlack], or what a test sets in its place.
 func (l *Load) closeSlack() int64 { return cmp.Or(l.slack, closeSlack) }
 
-// asked returns how many tokens request i asks for, 0 if its answer may have more.
-func (l *Load) asked(i int) int {
+// wanted returns how the answer to request i is read.
+func (l *Load) wanted(i int, form answer.Form) answer.Wanted {
+	w := answer.Wanted{Form: form, Text: l.KeepText}
 	if _, n, bounded := l.Requests.Tokens(i); bounded {
-		return n
+		w.Tokens = n
 	}
-	return 0
+	return w
 }
 
 // tokenRoom bounds the room for token times that is set aside before a request is sent.
@@ -135,7 +164,8 @@ type Target struct {
 	Via      *url.URL // an HTTP proxy; nil is none
 	Header   http.Header
 	Insecure bool // take any certificate
-	Streams  int  // most requests in flight
+	Form     answer.Form
+	Streams  int // most requests in flight
 
 	PerLoop    int  // streams that one event loop reads before another one helps; 0 is [streamsPerLoop]
 	Goroutines bool // send each request from a goroutine, even where there is an event loop
@@ -168,7 +198,7 @@ type feeder struct {
 func (f *feeder) take(now int64) (i int, wait int64) {
 	for {
 		n := f.next.Load()
-		if n >= int64(len(f.load.Outcomes)) {
+		if n >= int64(f.load.heads()) {
 			return -1, math.MaxInt64
 		}
 		if due := f.load.Outcomes[n].Due; due > now {
