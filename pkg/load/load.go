@@ -25,6 +25,7 @@
 //   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
 //   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;
 //   - an interrupted run writes what it has and says so (profllm.partial).
+// Several processes can share a load ([Shared]); the first reports what all of them measured.
 //
 // Example:
 //
@@ -76,6 +77,9 @@ func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io
 		return nil, err
 	}
 	defer snd.Close()
+	if o.Rank > 0 {
+		return nil, o.work(ctx, snd, now)
+	}
 	return drive(ctx, &o, snd, now, stdout, stderr)
 }
 
@@ -88,15 +92,22 @@ func drive(
 	if err != nil {
 		return nil, err
 	}
+	origin := now()
+	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
+		clock: func() int64 { return int64(now().Sub(origin)) },
+	}
+	prefix := o.requestPrefix()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	if r.crew, err = o.call(ctx, prefix, r.clock, lost, stderr); err != nil {
+		return nil, err
+	}
+	defer r.crew.close()
 	body, err := newBodies(ctx, o, model, api, stderr)
 	if err != nil {
 		return nil, err
 	}
-	origin := now()
-	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
-		traffic: traffic{body, o.requestPrefix()},
-		clock:   func() int64 { return int64(now().Sub(origin)) },
-	}
+	r.traffic = traffic{body, prefix}
 	if err := r.waitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -108,6 +119,12 @@ func drive(
 	}
 	if r.prober != nil {
 		defer r.prober.snd.Close()
+	}
+	if r.crew != nil {
+		if err := r.crew.Gather(ctx); err != nil {
+			return nil, err
+		}
+		r.snd = r.crew.Share(snd, lost)
 	}
 	m := r.measure(ctx)
 	report := newReport(m)
@@ -130,6 +147,7 @@ type runner struct {
 	snd            sender.Sender
 	traffic        traffic
 	prober         *prober      // nil if nothing is probed
+	crew           *crew        // nil if no other process sends
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time
@@ -215,29 +233,37 @@ func (r *runner) warmUp(ctx context.Context) error {
 	return nil
 }
 
+// mainLoad returns the load proper, and when its requests are due, from its start, and at which
+// rates.
+func (r *runner) mainLoad() (load *sender.Load, arrivals []time.Duration, rates []float64) {
+	load = r.load(r.traffic, len(r.traffic.requests))
+	load.KeepText = r.o.SaveDetailed
+	arrivals, rates = schedule(r.o, r.traffic.heads())
+	if r.traffic.talks != nil {
+		r.traffic.talks.follow(load)
+	}
+	return load, arrivals, rates
+}
+
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	heads := len(r.traffic.requests)
-	if r.traffic.talks != nil {
-		heads = r.traffic.talks.heads
-	}
-	arrivals, rates := schedule(r.o, heads)
+	load, arrivals, rates := r.mainLoad()
+	heads := r.traffic.heads()
 	r.snd.Connect(ctx, r.o.streams(heads), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.load(r.traffic, len(r.traffic.requests))
-	load.KeepText = r.o.SaveDetailed
-	if r.traffic.talks != nil {
-		r.traffic.talks.follow(load)
-	}
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
 		talks:    r.traffic.talks,
 		arrivals: arrivals, rates: rates,
-		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
+		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps, processes: 1,
+	}
+	if r.crew != nil {
+		m.begin += startLead
+		m.started = m.started.Add(time.Duration(startLead))
 	}
 	endProbes := r.prober.start(ctx)
 	cpu := sender.CPUTime()
@@ -252,11 +278,18 @@ func (r *runner) measure(ctx context.Context) *measurement {
 		m.beginWithFirstSend()
 	}
 	m.cpu = sender.CPUTime() - cpu
+	if r.crew != nil {
+		m.cpu += r.crew.CPU()
+		m.processes, m.clockError = r.o.count(), r.crew.ClockError()
+	}
 	stop()
 	m.probes = endProbes()
 	r.profile(context.WithoutCancel(ctx), "stop")
 	return m
 }
+
+// startLead is how long before the start of a load all processes that share it are told, in ns.
+const startLead = int64(50 * time.Millisecond)
 
 // publish prints the report, writes its file and says what is wrong with the run.
 func (r *runner) publish(ctx context.Context, report *Report) error {

@@ -62,10 +62,13 @@ type Pooling struct {
 
 // Client is what vLLM's result lacks: how the client fared, and how far the run got.
 type Client struct {
-	Program      string  `json:"client"`
-	Version      string  `json:"version"`
-	Engine       string  `json:"engine"` // epoll or goroutines
-	Loops        int     `json:"loops"`  // threads that send and read
+	Program string `json:"client"`
+	Version string `json:"version"`
+	Engine  string `json:"engine"` // epoll or goroutines
+	Loops   int    `json:"loops"`  // threads that send and read
+	// Processes share the load. The clocks of all but the first may be off by ClockError.
+	Processes    int     `json:"processes"`
+	ClockError   float64 `json:"clock_error_ms,omitempty"`
 	Started      string  `json:"started"`
 	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
 	SendDelayP99 float64 `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
@@ -168,6 +171,7 @@ func (r *Report) count(m *measurement) {
 	c := &r.Client
 	*c = Client{
 		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Kind, Loops: m.client.Loops,
+		Processes: m.processes, ClockError: float64(m.clockError) / 1e6,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
 		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
 	}

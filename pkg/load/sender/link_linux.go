@@ -348,7 +348,7 @@ func (l *loop) fail(i int, err error) {
 
 // release ends request i at that time. Its slot goes to the request that follows it, if any.
 func (l *loop) release(i int, at int64) {
-	l.load.Ended.add(at)
+	l.load.Ended.Add(1, at)
 	if next := l.load.follower(i, at); next >= 0 {
 		l.follow(next)
 		return

@@ -92,7 +92,7 @@ func (ls *loops) Connect(ctx context.Context, n int, clock func() int64) {
 }
 
 func (ls *loops) Run(ctx context.Context, load *Load) Stats {
-	feed := &feeder{load: load}
+	feed := newFeeder(load)
 	used := ls.loops[:min(len(ls.loops), load.Limit)] // every loop needs a slot
 	stats := make([]Stats, len(used))
 	var wg sync.WaitGroup
@@ -102,7 +102,7 @@ func (ls *loops) Run(ctx context.Context, load *Load) Stats {
 	wg.Wait()
 	var all Stats
 	for i := range stats {
-		all.add(&stats[i])
+		all.Add(&stats[i])
 	}
 	return all
 }
