@@ -48,12 +48,12 @@ type evalGSM8KCmd struct {
 	Timeout      float64  `name:"request-timeout-seconds" default:"600" help:"Seconds for one request."`
 	Save         string   `name:"save-results" placeholder:"FILE" help:"File for the result. The answers are kept beside it, in FILE without .json and with .answers.jsonl; the same command continues them."`
 
-	Data     string     `placeholder:"DIR" help:"Folder with train.jsonl and test.jsonl; default: the folder for temporary files, where vLLM's script keeps them, or ~/.cache/profllm/gsm8k."`
-	Train    string     `placeholder:"FILE" help:"Training file instead of train.jsonl."`
-	Test     string     `placeholder:"FILE" help:"Test file instead of test.jsonl."`
-	Shard    eval.Shard `placeholder:"I/N" help:"Ask only every N-th question, from the I-th; profllm eval merge puts the parts together."`
-	Prefix   string     `name:"gen-prefix" placeholder:"TEXT" help:"Text behind Answer: in each prompt."`
-	Insecure bool       `help:"Do not verify the server's certificate."`
+	Data     string `placeholder:"DIR" help:"Folder with train.jsonl and test.jsonl; default: the folder for temporary files, where vLLM's script keeps them, or ~/.cache/profllm/gsm8k."`
+	Train    string `placeholder:"FILE" help:"Training file instead of train.jsonl."`
+	Test     string `placeholder:"FILE" help:"Test file instead of test.jsonl."`
+	Shard    string `placeholder:"I/N" help:"Ask only every N-th question, from the I-th; eval merge puts the parts together."`
+	Prefix   string `name:"gen-prefix" placeholder:"TEXT" help:"Text behind Answer: in each prompt."`
+	Insecure bool   `help:"Do not verify the server's certificate."`
 }
 
 // settings are those that the answers are kept with.
@@ -121,6 +121,12 @@ func (c evalGSM8KCmd) Run(ctx context.Context, a *app) error {
 
 // ask asks and saves.
 func (c *evalGSM8KCmd) ask(ctx context.Context, a *app, set *eval.Set, base string) error {
+	var part eval.Shard
+	if c.Shard != "" {
+		if err := part.UnmarshalText([]byte(c.Shard)); err != nil {
+			return fail(exitUsage, fmt.Errorf("--shard: %w", err))
+		}
+	}
 	answers := gsm8k.AnswersFile(c.Save)
 	if c.Save == "" {
 		dir, err := os.MkdirTemp("", "profllm-eval-")
@@ -137,20 +143,20 @@ func (c *evalGSM8KCmd) ask(ctx context.Context, a *app, set *eval.Set, base stri
 	if err := os.MkdirAll(filepath.Dir(answers), 0o755); err != nil {
 		return err
 	}
-	book, err := eval.OpenBook(answers, set, c.Shard, a.now)
+	book, err := eval.OpenBook(answers, set, part, a.now)
 	if errors.Is(err, eval.ErrOther) {
 		return fail(exitUsage, fmt.Errorf("%w\n\thint: name another file with --save-results, or remove this one", err))
 	}
 	if err != nil {
 		return err
 	}
-	open := len(book.Open(set, c.Shard))
+	open := len(book.Open(set, part))
 	a.logf("GSM8K: %d questions, %d-shot, %d of them answered before", set.Questions, set.Shots, len(book.Answers)-failedOf(book))
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Insecure},
 		MaxIdleConnsPerHost: c.Concurrency}
 	err = eval.Ask(ctx, eval.Server{URL: base, APIKey: a.env("OPENAI_API_KEY"), Concurrency: c.Concurrency,
 		Timeout: time.Duration(c.Timeout * float64(time.Second)), Client: &http.Client{Transport: transport},
-		Progress: a.evalProgress(open)}, set, c.Shard, book)
+		Progress: a.evalProgress(open)}, set, part, book)
 	if err = errors.Join(err, book.Close()); err != nil {
 		if c.Save != "" {
 			a.logf("continue: the same command, with the answers in %s", relative(answers))
