@@ -37,6 +37,9 @@ func TestFlagsAreVLLMs(t *testing.T) {
 			continue
 		}
 		flags++
+		if strings.HasPrefix(name, "sonnet-") || strings.HasPrefix(f.Tag.Get("help"), "Refused:") {
+			continue // of releases before 0.32; without a default, since it is refused
+		}
 		want, ok := defaults["--"+name]
 		require.True(t, ok, "vllm bench serve has no --%s", name)
 		have, set := f.Tag.Lookup("default")
@@ -88,7 +91,6 @@ func TestParseArgs(t *testing.T) {
 
 func TestOptionsThatAreRefused(t *testing.T) {
 	tests := map[string]string{ // command line: part of the complaint
-		"--dataset-name sharegpt":                        `"sharegpt" is not supported`,
 		"--dataset-path x.json":                          "reads no file",
 		"--num-prompts 0":                                "must be 1 or more",
 		"--request-rate 0":                               "must be above 0",

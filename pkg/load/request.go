@@ -40,10 +40,13 @@ const (
 	slotOutput
 )
 
-// newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into
-// text.
+// newBodies builds the bodies of all requests. It asks the server to turn text into tokens, or tokens
+// into text, where a data set needs that.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
-	requests := o.Random(m.vocabulary)
+	requests, err := o.source(m, api, stderr).Requests(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if o.chat() {
 		if err := chatTexts(ctx, requests, m, api, stderr); err != nil {
 			return nil, err
@@ -103,7 +106,9 @@ func requestMembers(o *Options, name string) Object {
 	}
 	body.set("stream", json.RawMessage("true"))
 	body.set("stream_options", json.RawMessage(`{"include_usage":true}`))
-	put("ignore_eos", true) // forced on for random, as in vLLM
+	if o.IgnoreEOS || o.FullAnswers() {
+		put("ignore_eos", true)
+	}
 	if o.TopK != nil {
 		put("top_k", *o.TopK)
 	}
