@@ -216,12 +216,8 @@ func (r *runner) warmUp(ctx context.Context) error {
 
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	heads := len(r.traffic.requests)
-	if r.traffic.talks != nil {
-		heads = r.traffic.talks.heads
-	}
-	arrivals, rates := schedule(r.o, heads)
-	r.snd.Connect(ctx, r.o.streams(heads), r.clock)
+	arrivals, rates := r.arrivals()
+	r.snd.Connect(ctx, r.o.streams(len(arrivals)), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
@@ -257,6 +253,24 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	return m
 }
 
+// arrivals returns when requests are due and at which rates: by the data set, or by the options.
+func (r *runner) arrivals() (due []time.Duration, rates []float64) {
+	requests := r.traffic.requests
+	if talks := r.traffic.talks; talks != nil {
+		return schedule(r.o, talks.heads)
+	}
+	if !r.o.Timed() {
+		return schedule(r.o, len(requests))
+	}
+	due = make([]time.Duration, len(requests))
+	last := time.Duration(0)
+	for i := range requests {
+		last = max(last, requests[i].Due) // one after the other, as in vLLM
+		due[i] = last
+	}
+	return due, make([]float64, len(requests))
+}
+
 // publish prints the report, writes its file and says what is wrong with the run.
 func (r *runner) publish(ctx context.Context, report *Report) error {
 	report.writeErrors(r.stdout)
@@ -289,6 +303,8 @@ func (r *runner) announce() {
 		fmt.Fprintf(w, "Traffic ramp-up strategy: %s.\n", o.RampUpStrategy)
 		fmt.Fprintf(w, "Will increase RPS from %d to %d RPS over the duration of the benchmark.\n",
 			*o.RampUpStartRPS, *o.RampUpEndRPS)
+	} else if o.Timed() {
+		fmt.Fprintln(w, "Self timing is set: requests are sent at the times of the trace.")
 	} else {
 		fmt.Fprintf(w, "Traffic request rate: %s\n", pyFloat(o.RequestRate))
 	}
@@ -370,7 +386,7 @@ const spareConnections = 32
 // streams returns how many connections to open before a run of n requests.
 func (o *Options) streams(n int) int {
 	n = min(n, o.concurrency())
-	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" {
+	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" && !o.Timed() {
 		return n
 	}
 	return min(n, spareConnections)

@@ -19,9 +19,10 @@ import (
 	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
-// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their
-// names and with their defaults. Flags that only matter to a tokenizer in the client are
-// accepted and change nothing. The fields below the line are no flags: a command fills them in.
+// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client knows, by their
+// names and with their defaults. A flag that it cannot honour is refused by [Options.Validate],
+// but for those of which the help says that they have no effect. A few flags are this client's own
+// (tag ours). The fields below the line are no flags: a command fills them in.
 type Options struct {
 	Backend         Backend `name:"backend" default:"openai" help:"Request protocol: vllm, openai, openai-chat, openai-responses, openai-embeddings, openai-embeddings-chat, infinity-embeddings, vllm-pooling, vllm-rerank."`
 	BaseURL         string  `name:"base-url" placeholder:"URL" help:"Base URL of the server, such as http://host:8000; replaces --host and --port."`
@@ -35,28 +36,27 @@ type Options struct {
 	Label           string  `name:"label" help:"Beginning of the automatic name of the result file; recorded in the result."`
 	RequestIDPrefix string  `name:"request-id-prefix" help:"Prefix of the x-request-id header; default: random."`
 
-	Tokenizer         string `name:"tokenizer" help:"Recorded. If it is a local folder, the vocabulary size is read from its config.json."`
+	Tokenizer         string `name:"tokenizer" help:"Recorded. If it is a folder, or in Hugging Face's cache, drawn prompts are the very text of vLLM's client."`
 	TokenizerMode     string `name:"tokenizer-mode" default:"auto" help:"Accepted, but has no effect."`
 	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, but has no effect."`
-	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer; no other effect."`
+	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer, and use none: prompts of files are sent as they are."`
 
 	dataset.Flags
 	Talk
 
-	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
-	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
-	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
-	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the server's chat template."`
-	LoraModules        List     `name:"lora-modules" placeholder:"NAME" help:"LoRA adapters of the server; each request asks for one of them."`
-	LoraAssignment     string   `name:"lora-assignment" default:"random" enum:"random,round-robin" help:"How a request gets its adapter: ${enum}."`
-	UseBeamSearch      bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
-	Temperature        *float64 `name:"temperature" help:"Sampling temperature; default: the server's."`
-	TopP               *float64 `name:"top-p" help:"Sampling: nucleus."`
-	TopK               *int     `name:"top-k" help:"Sampling: best K."`
-	MinP               *float64 `name:"min-p" help:"Sampling: minimum probability."`
-	FrequencyPenalty   *float64 `name:"frequency-penalty" help:"Sampling: frequency penalty."`
-	PresencePenalty    *float64 `name:"presence-penalty" help:"Sampling: presence penalty."`
-	RepetitionPenalty  *float64 `name:"repetition-penalty" help:"Sampling: repetition penalty."`
+	IgnoreEOS         bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
+	ExtraBody         Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
+	Logprobs          *int     `name:"logprobs" help:"Log probabilities per token."`
+	LoraModules       List     `name:"lora-modules" placeholder:"NAME" help:"LoRA adapters of the server; each request asks for one of them."`
+	LoraAssignment    string   `name:"lora-assignment" default:"random" enum:"random,round-robin" help:"How a request gets its adapter: ${enum}."`
+	UseBeamSearch     bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
+	Temperature       *float64 `name:"temperature" help:"Sampling temperature; default: the server's."`
+	TopP              *float64 `name:"top-p" help:"Sampling: nucleus."`
+	TopK              *int     `name:"top-k" help:"Sampling: best K."`
+	MinP              *float64 `name:"min-p" help:"Sampling: minimum probability."`
+	FrequencyPenalty  *float64 `name:"frequency-penalty" help:"Sampling: frequency penalty."`
+	PresencePenalty   *float64 `name:"presence-penalty" help:"Sampling: presence penalty."`
+	RepetitionPenalty *float64 `name:"repetition-penalty" help:"Sampling: repetition penalty."`
 
 	RequestRate          float64 `name:"request-rate" default:"inf" help:"Requests per second; inf sends all at once."`
 	Burstiness           float64 `name:"burstiness" default:"1.0" help:"Shape of the Gamma law of intervals: 1 is Poisson, below 1 bursty, above 1 regular, inf constant."`
@@ -86,6 +86,10 @@ type Options struct {
 	APIKey string `kong:"-"`
 	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.
 	Proxy func(*http.Request) (*url.URL, error) `kong:"-"`
+	// HubCache is the folder in which Hugging Face's library keeps models; empty if there is none.
+	HubCache string `kong:"-"`
+	// DataCache is the folder in which fetched data sets are kept; empty if there is none.
+	DataCache string `kong:"-"`
 	// Version of the program, recorded in the result.
 	Version string `kong:"-"`
 }
@@ -166,6 +170,9 @@ func (o *Options) Validate() error {
 			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
+	check(!o.NeedsChat() || o.chat(), "this data set has tools in each request: use --backend openai-chat")
+	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "", "the trace says when requests are sent: leave out "+
+		"--request-rate and --ramp-up-strategy, or add --no-self-timed")
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")
@@ -345,6 +352,7 @@ func (o *Options) Faster(n int) error {
 	o.RequestRate *= float64(n)
 	o.ProbeRequestRate *= float64(n)
 	o.ConversationTurnDelayMean /= float64(n)
+	o.TimedTraceSecMultiplier /= float64(n)
 	for _, rps := range []**int{&o.RampUpStartRPS, &o.RampUpEndRPS} {
 		if *rps != nil {
 			faster := **rps * n
