@@ -110,7 +110,7 @@ func drive(
 	}
 	m := r.measure(ctx)
 	report := newReport(m)
-	err = r.publish(ctx, report)
+	err = errors.Join(r.publish(ctx, report), m.plot(report, r.stderr))
 	if o.SaveRequests != "" {
 		name, saveErr := m.saveRequests(r.traffic)
 		if saveErr == nil {

@@ -43,6 +43,7 @@ type Options struct {
 
 	dataset.Flags
 	Talk
+	Plots
 
 	IgnoreEOS         bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
 	ExtraBody         Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
@@ -179,10 +180,10 @@ func (o *Options) Validate() error {
 	check(o.ProbeRequestRate >= 0 && !math.IsInf(o.ProbeRequestRate, 1),
 		"--probe-request-rate is %v, must be a number, 0 or more", o.ProbeRequestRate)
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
-	check(o.SaveResult || o.AppendResult || o.ResultFilename == "",
+	check(o.SaveResult || o.AppendResult || o.PlotTimeline || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
 	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkURL(), o.checkLists(), o.checkBackend(),
-		o.checkAdapters(), o.checkTalk()} {
+		o.checkAdapters(), o.checkTalk(), o.checkPlots()} {
 		if err != nil {
 			bad = append(bad, err)
 		}
