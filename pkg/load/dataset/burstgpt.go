@@ -85,6 +85,7 @@ func readBursts(path string) ([]burst, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	head = slices.Clone(head) // the reader uses its own again
 	var columns [3]int
 	for i, name := range []string{"Model", "Request tokens", "Response tokens"} {
 		if columns[i] = slices.Index(head, name); columns[i] < 0 {
