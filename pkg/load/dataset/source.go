@@ -160,6 +160,9 @@ func (s *Source) prompted(ctx context.Context, requests []Request, chats []Messa
 	case s.Chat:
 		for i := range requests {
 			requests[i].Prompt = chats[i]
+			if s.ChatTemplateKwargs != nil {
+				requests[i].Extra = append(requests[i].Extra, Member{"chat_template_kwargs", []byte(s.ChatTemplateKwargs)})
+			}
 		}
 		return nil
 	case s.SkipChatTemplate || s.Pooling || s.Raw:
