@@ -10,7 +10,8 @@
 // What is timed. The clock of a request starts when its first byte is handed to a connection
 // that is already open. vLLM starts it before it looks for a connection, so that opening many
 // of them at once counts as time to first token; here that time is reported as send delay. A
-// token's time is taken after the read that completes its event.
+// token arrives when the kernel receives the last byte of its event, as far as the kernel says
+// so; else when the client has read it.
 //
 // Where results differ from vLLM's, on purpose:
 //   - a stream counts as completed only if the server says that it is whole: a stream that carries an error event or
@@ -24,6 +25,8 @@
 //   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
 //   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;
 //   - an interrupted run writes what it has and says so (profllm.partial).
+//
+// Several processes can share a load ([Shared]); the first reports what all of them measured.
 //
 // Example:
 //
@@ -75,6 +78,9 @@ func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io
 		return nil, err
 	}
 	defer snd.Close()
+	if o.Rank > 0 {
+		return nil, o.work(ctx, snd, now)
+	}
 	return drive(ctx, &o, snd, now, stdout, stderr)
 }
 
@@ -87,15 +93,22 @@ func drive(
 	if err != nil {
 		return nil, err
 	}
+	origin := now()
+	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
+		clock: func() int64 { return int64(now().Sub(origin)) },
+	}
+	prefix := o.requestPrefix()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	if r.crew, err = o.call(ctx, prefix, r.clock, lost, stderr); err != nil {
+		return nil, err
+	}
+	defer r.crew.close()
 	body, err := newBodies(ctx, o, model, api, stderr)
 	if err != nil {
 		return nil, err
 	}
-	origin := now()
-	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
-		traffic: traffic{body, o.requestPrefix()},
-		clock:   func() int64 { return int64(now().Sub(origin)) },
-	}
+	r.traffic = traffic{body, prefix}
 	if err := r.waitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -107,6 +120,12 @@ func drive(
 	}
 	if r.prober != nil {
 		defer r.prober.snd.Close()
+	}
+	if r.crew != nil {
+		if err := r.crew.Gather(ctx); err != nil {
+			return nil, err
+		}
+		r.snd = r.crew.Share(snd, lost)
 	}
 	m := r.measure(ctx)
 	report := newReport(m)
@@ -129,6 +148,7 @@ type runner struct {
 	snd            sender.Sender
 	traffic        traffic
 	prober         *prober      // nil if nothing is probed
+	crew           *crew        // nil if no other process sends
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time
@@ -214,25 +234,37 @@ func (r *runner) warmUp(ctx context.Context) error {
 	return nil
 }
 
+// mainLoad returns the load proper, and when its requests are due, from its start, and at which
+// rates.
+func (r *runner) mainLoad() (load *sender.Load, arrivals []time.Duration, rates []float64) {
+	load = r.load(r.traffic, len(r.traffic.requests))
+	load.KeepText = r.o.SaveDetailed
+	arrivals, rates = r.arrivals()
+	if r.traffic.talks != nil {
+		r.traffic.talks.follow(load)
+	}
+	return load, arrivals, rates
+}
+
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	arrivals, rates := r.arrivals()
-	r.snd.Connect(ctx, r.o.streams(len(arrivals)), r.clock)
+	load, arrivals, rates := r.mainLoad()
+	heads := r.traffic.heads()
+	r.snd.Connect(ctx, r.o.streams(heads), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.load(r.traffic, len(r.traffic.requests))
-	load.KeepText = r.o.SaveDetailed
-	if r.traffic.talks != nil {
-		r.traffic.talks.follow(load)
-	}
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
 		talks:    r.traffic.talks,
 		arrivals: arrivals, rates: rates,
-		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
+		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps, processes: 1,
+	}
+	if r.crew != nil {
+		m.begin += startLead
+		m.started = m.started.Add(time.Duration(startLead))
 	}
 	endProbes := r.prober.start(ctx)
 	cpu := sender.CPUTime()
@@ -247,6 +279,10 @@ func (r *runner) measure(ctx context.Context) *measurement {
 		m.beginWithFirstSend()
 	}
 	m.cpu = sender.CPUTime() - cpu
+	if r.crew != nil {
+		m.cpu += r.crew.CPU()
+		m.processes, m.clockError = r.o.count(), r.crew.ClockError()
+	}
 	stop()
 	m.probes = endProbes()
 	r.profile(context.WithoutCancel(ctx), "stop")
@@ -255,13 +291,10 @@ func (r *runner) measure(ctx context.Context) *measurement {
 
 // arrivals returns when requests are due and at which rates: by the data set, or by the options.
 func (r *runner) arrivals() (due []time.Duration, rates []float64) {
-	requests := r.traffic.requests
-	if talks := r.traffic.talks; talks != nil {
-		return schedule(r.o, talks.heads)
-	}
 	if !r.o.Timed() {
-		return schedule(r.o, len(requests))
+		return schedule(r.o, r.traffic.heads())
 	}
+	requests := r.traffic.requests
 	due = make([]time.Duration, len(requests))
 	last := time.Duration(0)
 	for i := range requests {
@@ -270,6 +303,9 @@ func (r *runner) arrivals() (due []time.Duration, rates []float64) {
 	}
 	return due, make([]float64, len(requests))
 }
+
+// startLead is how long before the start of a load all processes that share it are told, in ns.
+const startLead = int64(50 * time.Millisecond)
 
 // publish prints the report, writes its file and says what is wrong with the run.
 func (r *runner) publish(ctx context.Context, report *Report) error {

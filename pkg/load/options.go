@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strconv"
@@ -83,6 +85,8 @@ type Options struct {
 
 	SaveRequests string `name:"save-requests" ours:"" placeholder:"FILE" help:"Write a line of JSON for each request: its times, tokens, status and error; with --save-detailed also each token event."`
 
+	Shared `embed:""`
+
 	// APIKey is sent as a bearer token unless empty. vLLM's client takes it from OPENAI_API_KEY.
 	APIKey string `kong:"-"`
 	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.
@@ -91,6 +95,9 @@ type Options struct {
 	HubCache string `kong:"-"`
 	// DataCache is the folder in which fetched data sets are kept; empty if there is none.
 	DataCache string `kong:"-"`
+	// Again makes a command that runs this program again with the same flags and these behind them.
+	// It starts the other client processes of --processes.
+	Again func(context.Context, ...string) *exec.Cmd `kong:"-"`
 	// Version of the program, recorded in the result.
 	Version string `kong:"-"`
 }
@@ -182,8 +189,8 @@ func (o *Options) Validate() error {
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
 	check(o.SaveResult || o.AppendResult || o.PlotTimeline || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
-	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkURL(), o.checkLists(), o.checkBackend(),
-		o.checkAdapters(), o.checkTalk(), o.checkPlots()} {
+	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkProcesses(), o.checkURL(), o.checkLists(),
+		o.checkBackend(), o.checkAdapters(), o.checkTalk(), o.checkPlots()} {
 		if err != nil {
 			bad = append(bad, err)
 		}

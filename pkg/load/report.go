@@ -62,14 +62,17 @@ type Pooling struct {
 
 // Client is what vLLM's result lacks: how the client fared, and how far the run got.
 type Client struct {
-	Program      string  `json:"client"`
-	Version      string  `json:"version"`
-	Engine       string  `json:"engine"` // epoll or goroutines
-	Loops        int     `json:"loops"`  // threads that send and read
+	Program string `json:"client"`
+	Version string `json:"version"`
+	Engine  string `json:"engine"` // epoll or goroutines
+	Loops   int    `json:"loops"`  // threads that send and read
+	// Processes share the load. The clocks of all but the first may be off by ClockError.
+	Processes    int     `json:"processes"`
+	ClockError   float64 `json:"clock_error_ms,omitempty"`
 	Started      string  `json:"started"`
 	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
 	SendDelayP99 float64 `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
-	LagP99       float64 `json:"lag_p99_ms"`        // the longest an event may have waited for the client
+	LagP99       float64 `json:"lag_p99_ms"`        // how late the time of an event may be, because it was read late
 	FirstSend    float64 `json:"first_send_s"`      // from the start of the run
 	LastSend     float64 `json:"last_send_s"`
 	LastEnd      float64 `json:"last_end_s"` // last token of all completed requests
@@ -168,6 +171,7 @@ func (r *Report) count(m *measurement) {
 	c := &r.Client
 	*c = Client{
 		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Kind, Loops: m.client.Loops,
+		Processes: m.processes, ClockError: float64(m.clockError) / 1e6,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
 		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
 	}

@@ -27,8 +27,11 @@ type measurement struct {
 	cpu        time.Duration
 	client     sender.Stats
 
-	coldWarmUps int     // warm-up requests that failed
-	probes      *Probes // nil if nothing was probed
+	coldWarmUps int // warm-up requests that failed
+
+	processes  int           // that shared the load
+	clockError time.Duration // of the clocks of all but the first
+	probes     *Probes       // nil if nothing was probed
 }
 
 // beginWithFirstSend lets a load whose first request is due at once begin with

@@ -119,7 +119,9 @@ var sglangs = map[string]string{
 }
 
 // planned are options that the plan sets: where to measure, and where results go.
-var planned = []string{"model", "base_url", "host", "port", "result_dir", "result_filename"}
+var planned = []string{
+	"model", "base_url", "host", "port", "result_dir", "result_filename", "rendezvous", "rank", "ranks",
+}
 
 // get returns an extra key in either spelling, or nil.
 func (l *Load) get(key string) *source.Value {

@@ -119,7 +119,7 @@ func (p *pool) Run(ctx context.Context, load *Load) Stats {
 	queue := make(chan int, load.heads())
 	var pending atomic.Int64 // requests in the queue or in work
 	active := 0
-	for i := range load.heads() {
+	for i := load.mine(0); i < load.heads(); i = load.mine(i + 1) {
 		if !sleepUntil(ctx, load.Clock, load.Outcomes[i].Due) {
 			break
 		}
@@ -190,7 +190,7 @@ func (w *worker) send(ctx context.Context, i int, free int64) int64 {
 		o.State = answer.Interrupted
 	}
 	at := w.load.Clock()
-	w.load.Ended.add(at)
+	w.load.Ended.Add(1, at)
 	return at
 }
 
