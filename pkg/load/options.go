@@ -173,6 +173,9 @@ func plainArgs(args []string) []string {
 // Validate returns every complaint about o at once.
 func (o *Options) Validate() error {
 	var bad []error
+	if err := o.Flags.Validate(); err != nil {
+		bad = append(bad, err)
+	}
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			bad = append(bad, fmt.Errorf(format, args...))
@@ -189,8 +192,8 @@ func (o *Options) Validate() error {
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
 	check(o.SaveResult || o.AppendResult || o.PlotTimeline || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
-	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkProcesses(), o.checkURL(), o.checkLists(),
-		o.checkBackend(), o.checkAdapters(), o.checkTalk(), o.checkPlots()} {
+	for _, err := range []error{o.checkRampUp(), o.checkProcesses(), o.checkURL(), o.checkLists(), o.checkBackend(),
+		o.checkAdapters(), o.checkTalk(), o.checkPlots()} {
 		if err != nil {
 			bad = append(bad, err)
 		}
