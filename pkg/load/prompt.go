@@ -77,11 +77,13 @@ const askers = 8
 // asked for.
 const tokenizeRounds = 5
 
-// chatTexts makes chat messages of prompts, if they are token ids. Their text is what the server's
+// promptTexts makes text, or chat messages, of prompts, if they are token ids. Their text is what the server's
 // /detokenize makes of the ids, re-cut until its /tokenize counts the wanted number; a server
 // without the two gets as many plain words. What the chat template adds is on top, as in vLLM;
 // the result counts what the server's usage says.
-func chatTexts(ctx context.Context, requests []dataset.Request, m model, api *server, stderr io.Writer) error {
+func promptTexts(
+	ctx context.Context, requests []dataset.Request, form promptForm, m model, api *server, stderr io.Writer,
+) error {
 	if _, ok := requests[0].Prompt.(dataset.Tokens); !ok {
 		return nil
 	}
@@ -90,14 +92,14 @@ func chatTexts(ctx context.Context, requests []dataset.Request, m model, api *se
 	if errors.As(err, &refused) || ctx.Err() == nil && err != nil {
 		fmt.Fprintf(stderr, "prompts are plain words, because the server cannot turn tokens into text: %v\n", err)
 		for i := range requests {
-			requests[i].Prompt = dataset.UserMessage(dataset.Words(requests[i].Prompt.(dataset.Tokens).List(requests[i].Input)))
+			requests[i].Prompt = form.prompt(dataset.Words(requests[i].Prompt.(dataset.Tokens).List(requests[i].Input)))
 		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	requests[0].Prompt = dataset.UserMessage(first)
+	requests[0].Prompt = form.prompt(first)
 	inexact, errs := 0, []error(nil)
 	if !exact {
 		inexact++
@@ -109,7 +111,7 @@ func chatTexts(ctx context.Context, requests []dataset.Request, m model, api *se
 		wg.Go(func() {
 			for r := range next {
 				text, exact, err := chatText(ctx, r, m, api)
-				r.Prompt = dataset.UserMessage(text)
+				r.Prompt = form.prompt(text)
 				mu.Lock()
 				if !exact {
 					inexact++
@@ -161,4 +163,12 @@ func chatText(ctx context.Context, r *dataset.Request, m model, api *server) (te
 		}
 	}
 	return text, false, nil
+}
+
+// prompt returns a text as a prompt of that form.
+func (f promptForm) prompt(text string) dataset.Prompt {
+	if f == chatPrompt {
+		return dataset.UserMessage(text)
+	}
+	return dataset.Text(text)
 }

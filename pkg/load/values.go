@@ -81,6 +81,19 @@ func (o *Object) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// json returns the object as JSON.
+func (o Object) json() json.RawMessage {
+	out := []byte("{")
+	for i, m := range o {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		key, _ := json.Marshal(m.Key) // a string always marshals
+		out = append(append(append(out, key...), ": "...), m.Value...)
+	}
+	return append(out, '}')
+}
+
 // set replaces the member of that key in place, or appends it.
 func (o *Object) set(key string, value json.RawMessage) {
 	for i := range *o {
