@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/load/answer"
@@ -76,8 +75,8 @@ func (o *Options) protocol() protocol { return protocols[o.Backend] }
 // chat reports whether prompts are messages, to which the server applies its chat template.
 func (o *Options) chat() bool { return o.protocol().prompt == chatPrompt }
 
-// templated reports whether the server applies its chat template to prompts.
-func (o *Options) templated() bool { return o.chat() || o.Backend == "openai-responses" }
+// serverTemplates reports whether the server applies its chat template to prompts.
+func (o *Options) serverTemplates() bool { return o.chat() || o.Backend == "openai-responses" }
 
 // pools reports whether answers are numbers instead of text.
 func (o *Options) pools() bool { return o.protocol().form == answer.Document }
@@ -88,7 +87,7 @@ func (o *Options) checkBackend() error {
 	case o.Logprobs != nil && o.protocol().suffix != "completions":
 		return fmt.Errorf("--logprobs: only completions take a number of them; with --backend %s, set --extra-body",
 			o.Backend)
-	case o.ChatTemplateKwargs != nil && !o.templated() && slices.Contains(untemplated, o.DatasetName):
+	case o.ChatTemplateKwargs != nil && !o.serverTemplates() && !o.Templated():
 		return fmt.Errorf("--chat-template-kwargs: nothing applies a chat template to prompts of %s with --backend %s",
 			o.DatasetName, o.Backend)
 	case o.Backend == "vllm-rerank" && o.DatasetName != "random-rerank":
@@ -106,9 +105,6 @@ func (o *Options) checkBackend() error {
 	}
 	return nil
 }
-
-// untemplated are the data sets whose prompts no client puts into a chat template.
-var untemplated = []string{"random", "random-rerank", "prefix_repetition", "sharegpt", "burstgpt", "timed_trace"}
 
 // binary reports whether the members of a body ask for an answer that is not JSON.
 func binary(o Object) bool {
@@ -209,8 +205,8 @@ func requestMembers(o *Options, name string) Object {
 	if o.IgnoreEOS || !o.pools() && o.FullAnswers() {
 		b.put("ignore_eos", true)
 	}
-	if o.ChatTemplateKwargs != nil && o.templated() { // else the data set applies the template
-		b.body.set("chat_template_kwargs", json.RawMessage(o.ChatTemplateKwargs))
+	if o.ChatTemplateKwargs != nil && o.serverTemplates() { // else the data set applies the template
+		b.body.set("chat_template_kwargs", o.ChatTemplateKwargs.json())
 	}
 	if !o.pools() {
 		b.sampling()

@@ -47,19 +47,20 @@ type Options struct {
 	Talk
 	Plots
 
-	IgnoreEOS         bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
-	ExtraBody         Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
-	Logprobs          *int     `name:"logprobs" help:"Log probabilities per token."`
-	LoraModules       List     `name:"lora-modules" placeholder:"NAME" help:"LoRA adapters of the server; each request asks for one of them."`
-	LoraAssignment    string   `name:"lora-assignment" default:"random" enum:"random,round-robin" help:"How a request gets its adapter: ${enum}."`
-	UseBeamSearch     bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
-	Temperature       *float64 `name:"temperature" help:"Sampling temperature; default: the server's."`
-	TopP              *float64 `name:"top-p" help:"Sampling: nucleus."`
-	TopK              *int     `name:"top-k" help:"Sampling: best K."`
-	MinP              *float64 `name:"min-p" help:"Sampling: minimum probability."`
-	FrequencyPenalty  *float64 `name:"frequency-penalty" help:"Sampling: frequency penalty."`
-	PresencePenalty   *float64 `name:"presence-penalty" help:"Sampling: presence penalty."`
-	RepetitionPenalty *float64 `name:"repetition-penalty" help:"Sampling: repetition penalty."`
+	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
+	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
+	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
+	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the model's chat template."`
+	LoraModules        List     `name:"lora-modules" placeholder:"NAME" help:"LoRA adapters of the server; each request asks for one of them."`
+	LoraAssignment     string   `name:"lora-assignment" default:"random" enum:"random,round-robin" help:"How a request gets its adapter: ${enum}."`
+	UseBeamSearch      bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
+	Temperature        *float64 `name:"temperature" help:"Sampling temperature; default: the server's."`
+	TopP               *float64 `name:"top-p" help:"Sampling: nucleus."`
+	TopK               *int     `name:"top-k" help:"Sampling: best K."`
+	MinP               *float64 `name:"min-p" help:"Sampling: minimum probability."`
+	FrequencyPenalty   *float64 `name:"frequency-penalty" help:"Sampling: frequency penalty."`
+	PresencePenalty    *float64 `name:"presence-penalty" help:"Sampling: presence penalty."`
+	RepetitionPenalty  *float64 `name:"repetition-penalty" help:"Sampling: repetition penalty."`
 
 	RequestRate          float64 `name:"request-rate" default:"inf" help:"Requests per second; inf sends all at once."`
 	Burstiness           float64 `name:"burstiness" default:"1.0" help:"Shape of the Gamma law of intervals: 1 is Poisson, below 1 bursty, above 1 regular, inf constant."`

@@ -65,6 +65,9 @@ func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.
 			return nil, err
 		}
 	}
+	if o.DatasetName == "random" && o.RandomBatchSize > 1 {
+		requests = dataset.Batches(requests, o.RandomBatchSize)
+	}
 	for i := range requests {
 		if why := o.protocol().prompt.fits(requests[i].Prompt); why != "" {
 			return nil, fmt.Errorf("--backend %s %s", o.Backend, why)

@@ -19,8 +19,12 @@ import (
 // source returns what makes the requests that the options ask for.
 func (o *Options) source(m model, api *server, stderr io.Writer) *dataset.Source {
 	s := &dataset.Source{
-		Flags: &o.Flags, Chat: o.templated(), Pooling: o.pools(), Raw: o.SkipTokenizerInit, Vocabulary: m.vocabulary,
+		Flags: &o.Flags, Chat: o.serverTemplates(), Pooling: o.pools(), Vocabulary: m.vocabulary,
+		Raw: o.SkipTokenizerInit || o.protocol().prompt == textPrompt,
 		Log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
+	}
+	if o.ChatTemplateKwargs != nil {
+		s.Kwargs = o.ChatTemplateKwargs.json()
 	}
 	cache := datafile.Cache{Dir: o.DataCache, Client: &http.Client{Transport: &http.Transport{Proxy: o.Proxy}}, Log: s.Log}
 	s.Fetch = cache.Get
@@ -69,12 +73,12 @@ func (t *serverTokenizer) Encode(ctx context.Context, texts []string, special bo
 }
 
 // Chat implements [dataset.Tokenizer].
-func (t *serverTokenizer) Chat(ctx context.Context, chats []dataset.Messages, kwargs dataset.Object) ([][]int, error) {
+func (t *serverTokenizer) Chat(ctx context.Context, chats []dataset.Messages, kwargs json.RawMessage) ([][]int, error) {
 	return askAll(ctx, chats, func(chat dataset.Messages) ([]int, error) {
 		in := map[string]any{"model": t.model, "messages": json.RawMessage(chat), "add_generation_prompt": true,
 			"add_special_tokens": false}
 		if kwargs != nil {
-			in["chat_template_kwargs"] = json.RawMessage(kwargs)
+			in["chat_template_kwargs"] = kwargs
 		}
 		return t.tokenize(ctx, in)
 	})

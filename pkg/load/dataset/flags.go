@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,7 +21,6 @@ type Flags struct {
 	NoOversample         bool   `name:"no-oversample" help:"Send no entry twice: where there are too few, send fewer requests."`
 	NoStream             bool   `name:"no-stream" help:"Accepted, but has no effect: a whole set is always shuffled."`
 	SkipChatTemplate     bool   `name:"skip-chat-template" help:"Send prompts of files as they are, without the model's chat template."`
-	ChatTemplateKwargs   Object `name:"chat-template-kwargs" placeholder:"JSON" help:"Variables of the model's chat template."`
 	EnableMultimodalChat bool   `name:"enable-multimodal-chat" help:"Refused: no data set here has images."`
 
 	InputLen  *int `name:"input-len" help:"Same as --random-input-len."`
@@ -76,25 +74,12 @@ type Flags struct {
 	AsrMaxAudioLenSec            *float64 `name:"asr-max-audio-len-sec" help:"Refused: no data set here has sound."`
 }
 
-// An Object is a flag that takes a JSON object.
-type Object json.RawMessage
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (o *Object) UnmarshalText(text []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil || members == nil {
-		return fmt.Errorf("%q is not a JSON object", text)
-	}
-	*o = Object(text)
-	return nil
-}
-
 // A set is what is known of a data set before its file is read.
 type set struct {
 	drawn  bool // it reads no file
 	fetch  bool // its file has a known place
 	all    bool // --num-prompts -1 takes every entry
-	prompt bool // its entries are prompts that the model's chat template goes around
+	prompt bool // its entries are prompts that the model's chat template goes around, at least some
 	draw   func(*Source, drawing) ([]Request, error)
 }
 
@@ -253,6 +238,9 @@ func or(n *int, other int) int {
 	}
 	return other
 }
+
+// Templated reports whether prompts are put into the model's chat template before they are sent.
+func (f *Flags) Templated() bool { return sets()[f.DatasetName].prompt && !f.SkipChatTemplate }
 
 // FullAnswers reports whether answers have the length that is asked for, whatever the model would
 // write, as in vLLM: for random prompts and for the replay of a trace.

@@ -68,7 +68,7 @@ func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzed(t, "timed_trace", file(t, data), nil) })
 }
 
-func FuzzConversations(f *testing.F) {
+func FuzzShareGPT(f *testing.F) {
 	f.Add([]byte(`[{"conversations":[{"value":"` + tenWords + `"},{"value":"a b c d e"}]}]`))
 	f.Add([]byte(`[[[[`))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzed(t, "sharegpt", file(t, data), nil) })

@@ -192,7 +192,7 @@ func (s *Source) exams(d drawing, entries []hfEntry, output *int, by filter) ([]
 		for i, e := range part {
 			chats[i], replies[i] = e.chat(), e.answer
 		}
-		ids, err := s.Tokenizer.Chat(d.ctx, chats, s.ChatTemplateKwargs)
+		ids, err := s.Tokenizer.Chat(d.ctx, chats, s.Kwargs)
 		if err != nil {
 			return nil, fmt.Errorf("apply the model's chat template: %w", err)
 		}

@@ -51,19 +51,10 @@ func (s *Source) random(d drawing) ([]Request, error) {
 	if s.RandomBatchSize > 1 && !s.Pooling {
 		return nil, errors.New("--random-batch-size is for backends that generate nothing")
 	}
-	var requests []Request
 	if s.Local != nil {
-		var err error
-		if requests, err = s.randomText(d); err != nil {
-			return nil, err
-		}
-	} else {
-		requests = s.Random(s.Vocabulary)
+		return s.randomText(d)
 	}
-	if s.RandomBatchSize > 1 {
-		requests = batches(requests, s.RandomBatchSize)
-	}
-	return requests, nil
+	return s.Random(s.Vocabulary), nil
 }
 
 // Random makes the requests of the data set random from exact token ids. vocabulary is the number
@@ -91,8 +82,8 @@ func spread(length int, ratio float64) (lo, hi int) {
 	return int(math.Floor(float64(length) * (1 - ratio))), int(math.Ceil(float64(length) * (1 + ratio)))
 }
 
-// batches puts so many prompts into one request each.
-func batches(requests []Request, size int) []Request {
+// Batches puts so many prompts into one request each.
+func Batches(requests []Request, size int) []Request {
 	var out []Request
 	for start := 0; start < len(requests); start += size {
 		part := requests[start:min(start+size, len(requests))]

@@ -85,7 +85,7 @@ func (s *Source) templated(d drawing, texts []string) ([][]int, error) {
 	if s.Tokenizer == nil {
 		return nil, s.noTemplate(ErrNoTokenizer)
 	}
-	ids, err := s.Tokenizer.Chat(d.ctx, users(texts), s.ChatTemplateKwargs)
+	ids, err := s.Tokenizer.Chat(d.ctx, users(texts), s.Kwargs)
 	if err != nil {
 		return nil, fmt.Errorf("apply the model's chat template: %w", err)
 	}

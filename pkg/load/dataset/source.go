@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -16,7 +17,7 @@ type Tokenizer interface {
 	// Decode returns the text of each list of ids, with its special tokens.
 	Decode(ctx context.Context, ids [][]int) ([]string, error)
 	// Chat returns the token ids of each chat in the model's template, up to where its answer begins.
-	Chat(ctx context.Context, chats []Messages, kwargs Object) ([][]int, error)
+	Chat(ctx context.Context, chats []Messages, kwargs json.RawMessage) ([][]int, error)
 }
 
 // ErrNoTokenizer is that nobody can turn text into tokens.
@@ -26,10 +27,11 @@ var ErrNoTokenizer = errors.New("there is no tokenizer")
 type Source struct {
 	*Flags
 	Tokenizer  Tokenizer
-	Chat       bool // requests are chats, so that the server applies the model's template
-	Pooling    bool // requests are embedded or scored, and nothing is generated
-	Raw        bool // no tokenizer is to be used: prompts are sent as they are
-	Vocabulary int  // tokens of the model; 0 is unknown and taken as large
+	Chat       bool            // requests are chats, so that the server applies the model's template
+	Pooling    bool            // requests are embedded or scored, and nothing is generated
+	Kwargs     json.RawMessage // a JSON object: arguments of the model's chat template; nil is none
+	Raw        bool            // no tokenizer is to be used: prompts are sent as they are
+	Vocabulary int             // tokens of the model; 0 is unknown and taken as large
 	// Local is the model's vocabulary from its tokenizer.json; nil if it is not to be used. With
 	// it, drawn prompts have vLLM's very text.
 	Local *Vocabulary
@@ -55,9 +57,9 @@ func sets() map[string]set {
 		"speed_bench":       {all: true, prompt: true, draw: (*Source).speedBench},
 		"sharegpt":          {fetch: true, draw: (*Source).sharegpt},
 		"burstgpt":          {draw: (*Source).burstgpt},
-		"sonnet":            {fetch: true, draw: (*Source).sonnet},
+		"sonnet":            {fetch: true, prompt: true, draw: (*Source).sonnet},
 		"timed_trace":       {all: true, draw: (*Source).timedTrace},
-		"hf":                {draw: (*Source).huggingFace},
+		"hf":                {prompt: true, draw: (*Source).huggingFace},
 	}
 }
 
@@ -160,9 +162,6 @@ func (s *Source) prompted(ctx context.Context, requests []Request, chats []Messa
 	case s.Chat:
 		for i := range requests {
 			requests[i].Prompt = chats[i]
-			if s.ChatTemplateKwargs != nil {
-				requests[i].Extra = append(requests[i].Extra, Member{"chat_template_kwargs", []byte(s.ChatTemplateKwargs)})
-			}
 		}
 		return nil
 	case s.SkipChatTemplate || s.Pooling || s.Raw:
@@ -174,7 +173,7 @@ func (s *Source) prompted(ctx context.Context, requests []Request, chats []Messa
 	if s.Tokenizer == nil {
 		return s.noTemplate(ErrNoTokenizer)
 	}
-	ids, err := s.Tokenizer.Chat(ctx, chats, s.ChatTemplateKwargs)
+	ids, err := s.Tokenizer.Chat(ctx, chats, s.Kwargs)
 	if err != nil {
 		return s.noTemplate(err)
 	}

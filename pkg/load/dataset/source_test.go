@@ -46,7 +46,7 @@ func (wordTokenizer) Decode(_ context.Context, lists [][]int) (out []string, err
 	return out, nil
 }
 
-func (t wordTokenizer) Chat(ctx context.Context, chats []Messages, _ Object) ([][]int, error) {
+func (t wordTokenizer) Chat(ctx context.Context, chats []Messages, _ json.RawMessage) ([][]int, error) {
 	var texts []string
 	for _, chat := range chats {
 		var messages []struct{ Content string }
@@ -150,10 +150,6 @@ func TestTemplates(t *testing.T) {
 	requests, _, err := ask(t, "custom", custom, func(s *Source) { s.NumPrompts, s.CustomOutputLen, s.DisableShuffle = -1, -1, true })
 	require.NoError(t, err)
 	require.Equal(t, []Request{{Prompt: IDs{1, 7, 8, 2}, Input: 4, Output: 5}, {Prompt: IDs{1, 9, 2}, Input: 3, Output: 6}}, requests)
-
-	requests, _, err = ask(t, "custom", custom, func(s *Source) { s.Chat, s.ChatTemplateKwargs = true, Object(`{"a":1}`) })
-	require.NoError(t, err)
-	require.Equal(t, []Member{{"chat_template_kwargs", json.RawMessage(`{"a":1}`)}}, requests[0].Extra)
 }
 
 func TestSonnetsShareTheirBeginning(t *testing.T) {
@@ -257,6 +253,7 @@ func TestQueriesAndDocuments(t *testing.T) {
 func TestBatches(t *testing.T) {
 	requests, _, err := ask(t, "random", "", func(s *Source) { s.Pooling, s.RandomBatchSize = true, 4 })
 	require.NoError(t, err)
+	requests = Batches(requests, 4)
 	require.Len(t, requests, 3)
 	var lists [][]int
 	require.NoError(t, json.Unmarshal(requests[2].Prompt.AppendJSON(nil), &lists))
