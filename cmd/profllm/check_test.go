@@ -221,15 +221,7 @@ func TestCheckInterrupted(t *testing.T) {
 // covers: TST-1, TST-5
 func TestVLLMCheck(t *testing.T) {
 	home := vllmHome(t)
-	port := freePort(t)
-	cmd := exec.Command(filepath.Join(home, "venv/bin/vllm"), "serve", filepath.Join(home, "tiny"), "--host", "127.0.0.1",
-		"--port", port, "--load-format", "dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048",
-		"--distributed-executor-backend", "uni")
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(home, "venv/bin")+":"+os.Getenv("PATH"), "HF_HUB_OFFLINE=1",
-		"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_CPU_OMP_THREADS_BIND=nobind", "VLLM_ENABLE_V1_MULTIPROCESSING=0",
-		"VLLM_NO_USAGE_STATS=1", "OMP_NUM_THREADS=1")
-	cmd.Dir = t.TempDir()
-	address := startServer(t, port, cmd)
+	address := startVLLM(t, home)
 	d := requireAllPass(t, profllm(t, t.TempDir(), nil, "check", address, "--output", "json"))
 	require.Equal(t, filepath.Join(home, "tiny"), d.Model)
 	require.Contains(t, d.Checks[7].Came, "was due", "the stop string is one that the engine says")

@@ -20,9 +20,11 @@ import (
 	"github.com/profllm/profllm/pkg/commandline"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
+	"github.com/profllm/profllm/pkg/hub"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/load/datafile"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
@@ -324,6 +326,7 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 	}
 	o.Again = runAgain
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
+	o.HubCache, o.DataCache = hub.Cache(a.env), datafile.Folder(a.env)
 	_, err := load.Run(ctx, o, now, stdout, stderr)
 	switch {
 	case errors.Is(err, load.ErrNoneCompleted):

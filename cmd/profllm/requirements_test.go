@@ -30,7 +30,7 @@ const (
 
 // requirementAreas are the headings of the page.
 var requirementAreas = map[string]string{
-	"BEN":  "suites of loads",
+	"BEN":  "suites of loads and their files",
 	"C":    "examples of CloudAI's behaviour",
 	"CD":   "defects of CloudAI that profllm avoids",
 	"CFG":  "options of the engine",

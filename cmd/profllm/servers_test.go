@@ -85,3 +85,35 @@ func TestRehearseServerRestarted(t *testing.T) {
 		})
 	}
 }
+
+// profllm's client measures simulated servers over each of its protocols in a job.
+//
+// covers: WIRE-1, WIRE-3, WIRE-8
+func TestRehearseProtocols(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs four rehearsals")
+	}
+	for name, args := range map[string]string{
+		"responses":     "bench_cmd_args.backend = \"openai-responses\"\n",
+		"embeddings":    "cmd_args.decode.runner = \"pooling\"\nbench_cmd_args.backend = \"openai-embeddings\"\n",
+		"ranks":         "cmd_args.decode.runner = \"pooling\"\nbench_cmd_args.backend = \"vllm-rerank\"\nbench_cmd_args.dataset_name = \"random-rerank\"\n",
+		"conversations": "bench_cmd_args.backend = \"openai-chat\"\nbench_cmd_args.conversation_turn_mean = 4\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\nnum_nodes = 1\ntime_limit = \"5m\"\nclient = \"profllm\"\n" +
+				"bench_cmd_args.num_prompts = 40\nbench_cmd_args.max_concurrency = 4\nbench_cmd_args.random_input_len = 32\n" + args
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+			out := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml")
+			r := readResult(t, only(t, dir))
+			require.Equal(t, 40, *r.Results.CompletedRequests)
+			for _, k := range r.Validity.Checks {
+				if k.Severity == result.Invalid {
+					require.NotEqual(t, result.Fail, k.Outcome, "%s: %s", k.Word, k.Detail)
+				}
+			}
+			require.Equal(t, exitOK, out.code, "%s", out.stdout+out.stderr)
+			require.NotNil(t, r.Results.SteadyState)
+		})
+	}
+}

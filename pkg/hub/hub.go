@@ -65,6 +65,12 @@ func (m Model) Revision() string {
 	return revision
 }
 
+// Folder is the folder with the model's files, "" if there is none.
+func (m Model) Folder() string {
+	dir, _ := m.snapshot()
+	return dir
+}
+
 // snapshot is the folder with the model's files, "" if there is none, and its commit.
 func (m Model) snapshot() (dir, revision string) {
 	if filepath.IsAbs(m.Name) {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -74,6 +75,9 @@ func (o *Options) protocol() protocol { return protocols[o.Backend] }
 // chat reports whether prompts are messages, to which the server applies its chat template.
 func (o *Options) chat() bool { return o.protocol().prompt == chatPrompt }
 
+// serverTemplates reports whether the server applies its chat template to prompts.
+func (o *Options) serverTemplates() bool { return o.chat() || o.Backend == "openai-responses" }
+
 // pools reports whether answers are numbers instead of text.
 func (o *Options) pools() bool { return o.protocol().form == answer.Document }
 
@@ -83,8 +87,15 @@ func (o *Options) checkBackend() error {
 	case o.Logprobs != nil && o.protocol().suffix != "completions":
 		return fmt.Errorf("--logprobs: only completions take a number of them; with --backend %s, set --extra-body",
 			o.Backend)
-	case o.ChatTemplateKwargs != nil && !o.chat():
-		return fmt.Errorf("--chat-template-kwargs: --backend %s applies no chat template", o.Backend)
+	case o.ChatTemplateKwargs != nil && !o.serverTemplates() && !o.Templated():
+		return fmt.Errorf("--chat-template-kwargs: nothing applies a chat template to prompts of %s with --backend %s",
+			o.DatasetName, o.Backend)
+	case o.Backend == "vllm-rerank" && o.DatasetName != "random-rerank":
+		return errors.New("--backend vllm-rerank needs a query and documents: set --dataset-name random-rerank")
+	case o.DatasetName == "random-rerank" && !o.pools():
+		return fmt.Errorf("--dataset-name random-rerank is for backends that embed or rank, not %s", o.Backend)
+	case o.DatasetName == "timed_trace" && o.protocol().prompt != anyPrompt:
+		return fmt.Errorf("--dataset-name timed_trace sends token ids, which --backend %s does not take", o.Backend)
 	case o.pools() && len(o.Goodput) > 0:
 		return fmt.Errorf("--goodput: vLLM's client has none with --backend %s", o.Backend)
 	case o.pools() && binary(o.ExtraBody):
@@ -191,10 +202,10 @@ func requestMembers(o *Options, name string) Object {
 		b.mark("model", modelMark)
 	}
 	o.protocol().members(b)
-	if o.IgnoreEOS || !o.pools() && o.DatasetName == "random" { // forced on for random, as in vLLM
+	if o.IgnoreEOS || !o.pools() && o.FullAnswers() {
 		b.put("ignore_eos", true)
 	}
-	if o.ChatTemplateKwargs != nil {
+	if o.ChatTemplateKwargs != nil && o.serverTemplates() { // else the data set applies the template
 		b.body.set("chat_template_kwargs", o.ChatTemplateKwargs.json())
 	}
 	if !o.pools() {
@@ -231,7 +242,15 @@ func (b *bodyWriter) sampling() {
 
 // fits says why the backend cannot ask a prompt, or "". Token ids become text before.
 func (f promptForm) fits(p dataset.Prompt) string {
-	switch texts, isTexts := p.(dataset.Texts); f {
+	texts, isTexts := p.(dataset.Texts)
+	batch, _ := p.(dataset.Batch)
+	switch f {
+	case textPrompt:
+		for _, one := range batch {
+			if _, ids := one.(dataset.Tokens); ids {
+				return "takes text: set --tokenizer, or leave out --random-batch-size"
+			}
+		}
 	case rankPrompt:
 		if !isTexts || len(texts) < 2 {
 			return "needs a query and documents: set --dataset-name random-rerank"
@@ -246,12 +265,14 @@ func (f promptForm) fits(p dataset.Prompt) string {
 
 // sequences returns how many inputs a prompt has for a model that embeds or ranks.
 func (f promptForm) sequences(p dataset.Prompt) int {
-	texts, ok := p.(dataset.Texts)
-	switch {
-	case !ok:
-		return 1
-	case f == rankPrompt:
-		return len(texts) - 1
+	switch list := p.(type) {
+	case dataset.Batch:
+		return len(list)
+	case dataset.Texts:
+		if f == rankPrompt {
+			return len(list) - 1
+		}
+		return len(list)
 	}
-	return len(texts)
+	return 1
 }

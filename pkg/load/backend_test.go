@@ -98,7 +98,7 @@ func TestBackends(t *testing.T) {
 				i := slices.IndexFunc(s.seen, func(r request) bool { return r.header.Get("X-Request-Id") == "id-0" })
 				want := o.Random(0)[0]
 				ids := string(want.Prompt.AppendJSON(nil))
-				require.Equal(t, strings.NewReplacer("WORDS", wordText(&want), "IDS", ids).Replace(tt.body), s.seen[i].body)
+				require.Equal(t, strings.NewReplacer("WORDS", dataset.Words(want.Prompt.(dataset.Tokens).List(want.Input)), "IDS", ids).Replace(tt.body), s.seen[i].body)
 			})
 		})
 	}
@@ -160,11 +160,15 @@ func TestSeveralTextsInARequest(t *testing.T) {
 		"openai-embeddings": {`{"model":"m","input":["q","a","b"],"truncate_prompt_tokens":-1}`, 3},
 		"vllm-pooling":      {`{"model":"m","input":["q","a","b"],"truncate_prompt_tokens":-1}`, 3},
 	} {
-		o := parse(t, "--backend "+string(name))
+		o := parse(t, "--dataset-name random-rerank --backend "+string(name))
 		require.Equal(t, want.body, string(bodiesOf(&o, "m", []dataset.Request{{Prompt: texts}}).render(nil, 0)))
 		require.Equal(t, want.n, o.protocol().prompt.sequences(texts))
 		require.Empty(t, o.protocol().prompt.fits(texts))
 	}
+	batch := dataset.Batch{dataset.IDs{1}, dataset.Text("a")}
+	require.Equal(t, 2, anyPrompt.sequences(batch))
+	require.Contains(t, textPrompt.fits(batch), "takes text")
+	require.Empty(t, textPrompt.fits(batch[1:]))
 	require.Contains(t, rankPrompt.fits(dataset.Texts{"q"}), "needs a query and documents")
 	require.Contains(t, chatPrompt.fits(texts), "needs one chat a request")
 }
@@ -281,4 +285,25 @@ func TestProbesThatFail(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(raw), `"probe_completed":0,"probe_failed":`)
 	require.NotContains(t, string(raw), "probe_max")
+}
+
+// covers: WIRE-2, WIRE-3
+func TestRanks(t *testing.T) {
+	s := record(t, answertest.Ranks)
+	r, err := Run(t.Context(), parse(t, "--model m --num-prompts 6 --random-input-len 10 --random-batch-size 3 --backend vllm-rerank "+
+		"--dataset-name random-rerank --max-concurrency 1 --base-url "+s.URL), time.Now, io.Discard, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Completed)
+	require.Equal(t, 6, r.Pooling.InputSequences)
+	require.Equal(t, 26, r.InputTokens)
+	var body struct {
+		Query     string
+		Documents []string
+		Truncate  int `json:"truncate_prompt_tokens"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.bodies()[1]), &body))
+	require.NotEmpty(t, body.Query)
+	require.Len(t, body.Documents, 3)
+	require.Equal(t, -1, body.Truncate)
+	require.Equal(t, "/rerank", s.seen[0].path)
 }

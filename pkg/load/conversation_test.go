@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -174,4 +176,26 @@ func TestConversationFileThatIsNone(t *testing.T) {
 		io.Discard, &log)
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "1 of 2 conversations were left out")
+}
+
+// A conversation is sent by one of the processes that share a load.
+func TestProcessesShareConversations(t *testing.T) {
+	s := startChatter(t)
+	line := "--model m --backend openai-chat --random-input-len 4 --random-output-len 2 --conversation-turn-mean 3 " +
+		"--conversation-num 5 --num-prompts 15 --max-concurrency 4 --base-url " + s.URL
+	o := parse(t, line+" --processes 2")
+	o.Again = func(ctx context.Context, more ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0], slices.Concat(strings.Fields(line), more)...)
+		cmd.Env = append(os.Environ(), "PROFLLM_LOAD_ROLE=client")
+		return cmd
+	}
+	r, err := Run(t.Context(), o, time.Now, io.Discard, os.Stderr)
+	require.NoError(t, err)
+	require.Equal(t, 15, r.Completed)
+	require.Equal(t, 5, r.Client.Turns.Turns[2].Completed)
+	for _, messages := range s.asked {
+		for k := 2; k < len(messages); k += 2 {
+			require.Equal(t, "assistant: re: "+strings.TrimPrefix(messages[k-2], "user: "), messages[k-1])
+		}
+	}
 }

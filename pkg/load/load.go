@@ -25,6 +25,7 @@
 //   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
 //   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;
 //   - an interrupted run writes what it has and says so (profllm.partial).
+//
 // Several processes can share a load ([Shared]); the first reports what all of them measured.
 //
 // Example:
@@ -128,7 +129,7 @@ func drive(
 	}
 	m := r.measure(ctx)
 	report := newReport(m)
-	err = r.publish(ctx, report)
+	err = errors.Join(r.publish(ctx, report), m.plot(report, r.stderr))
 	if o.SaveRequests != "" {
 		name, saveErr := m.saveRequests(r.traffic)
 		if saveErr == nil {
@@ -238,7 +239,7 @@ func (r *runner) warmUp(ctx context.Context) error {
 func (r *runner) mainLoad() (load *sender.Load, arrivals []time.Duration, rates []float64) {
 	load = r.load(r.traffic, len(r.traffic.requests))
 	load.KeepText = r.o.SaveDetailed
-	arrivals, rates = schedule(r.o, r.traffic.heads())
+	arrivals, rates = r.arrivals()
 	if r.traffic.talks != nil {
 		r.traffic.talks.follow(load)
 	}
@@ -288,6 +289,21 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	return m
 }
 
+// arrivals returns when requests are due and at which rates: by the data set, or by the options.
+func (r *runner) arrivals() (due []time.Duration, rates []float64) {
+	if !r.o.Timed() {
+		return schedule(r.o, r.traffic.heads())
+	}
+	requests := r.traffic.requests
+	due = make([]time.Duration, len(requests))
+	last := time.Duration(0)
+	for i := range requests {
+		last = max(last, requests[i].Due) // one after the other, as in vLLM
+		due[i] = last
+	}
+	return due, make([]float64, len(requests))
+}
+
 // startLead is how long before the start of a load all processes that share it are told, in ns.
 const startLead = int64(50 * time.Millisecond)
 
@@ -323,6 +339,8 @@ func (r *runner) announce() {
 		fmt.Fprintf(w, "Traffic ramp-up strategy: %s.\n", o.RampUpStrategy)
 		fmt.Fprintf(w, "Will increase RPS from %d to %d RPS over the duration of the benchmark.\n",
 			*o.RampUpStartRPS, *o.RampUpEndRPS)
+	} else if o.Timed() {
+		fmt.Fprintln(w, "Self timing is set: requests are sent at the times of the trace.")
 	} else {
 		fmt.Fprintf(w, "Traffic request rate: %s\n", pyFloat(o.RequestRate))
 	}
@@ -404,7 +422,7 @@ const spareConnections = 32
 // streams returns how many connections to open before a run of n requests.
 func (o *Options) streams(n int) int {
 	n = min(n, o.concurrency())
-	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" {
+	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" && !o.Timed() {
 		return n
 	}
 	return min(n, spareConnections)

@@ -21,9 +21,10 @@ import (
 	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
-// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their
-// names and with their defaults. Flags that only matter to a tokenizer in the client are
-// accepted and change nothing. The fields below the line are no flags: a command fills them in.
+// Options are the flags of "vllm bench serve" (vLLM 0.32) that this client knows, by their
+// names and with their defaults. A flag that it cannot honour is refused by [Options.Validate],
+// but for those of which the help says that they have no effect. A few flags are this client's own
+// (tag ours). The fields below the line are no flags: a command fills them in.
 type Options struct {
 	Backend         Backend `name:"backend" default:"openai" help:"Request protocol: vllm, openai, openai-chat, openai-responses, openai-embeddings, openai-embeddings-chat, infinity-embeddings, vllm-pooling, vllm-rerank."`
 	BaseURL         string  `name:"base-url" placeholder:"URL" help:"Base URL of the server, such as http://host:8000; replaces --host and --port."`
@@ -37,18 +38,19 @@ type Options struct {
 	Label           string  `name:"label" help:"Beginning of the automatic name of the result file; recorded in the result."`
 	RequestIDPrefix string  `name:"request-id-prefix" help:"Prefix of the x-request-id header; default: random."`
 
-	Tokenizer         string `name:"tokenizer" help:"Recorded. If it is a local folder, the vocabulary size is read from its config.json."`
+	Tokenizer         string `name:"tokenizer" help:"Recorded. If it is a folder, or in Hugging Face's cache, drawn prompts are the very text of vLLM's client."`
 	TokenizerMode     string `name:"tokenizer-mode" default:"auto" help:"Accepted, but has no effect."`
 	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, but has no effect."`
-	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer; no other effect."`
+	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer, and use none: prompts of files are sent as they are."`
 
 	dataset.Flags
 	Talk
+	Plots
 
-	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
+	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
 	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
 	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
-	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the server's chat template."`
+	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the model's chat template."`
 	LoraModules        List     `name:"lora-modules" placeholder:"NAME" help:"LoRA adapters of the server; each request asks for one of them."`
 	LoraAssignment     string   `name:"lora-assignment" default:"random" enum:"random,round-robin" help:"How a request gets its adapter: ${enum}."`
 	UseBeamSearch      bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
@@ -90,6 +92,10 @@ type Options struct {
 	APIKey string `kong:"-"`
 	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.
 	Proxy func(*http.Request) (*url.URL, error) `kong:"-"`
+	// HubCache is the folder in which Hugging Face's library keeps models; empty if there is none.
+	HubCache string `kong:"-"`
+	// DataCache is the folder in which fetched data sets are kept; empty if there is none.
+	DataCache string `kong:"-"`
 	// Again makes a command that runs this program again with the same flags and these behind them.
 	// It starts the other client processes of --processes.
 	Again func(context.Context, ...string) *exec.Cmd `kong:"-"`
@@ -168,21 +174,27 @@ func plainArgs(args []string) []string {
 // Validate returns every complaint about o at once.
 func (o *Options) Validate() error {
 	var bad []error
+	if err := o.Flags.Validate(); err != nil {
+		bad = append(bad, err)
+	}
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
 			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
+	check(!o.NeedsChat() || o.chat(), "this data set has tools in each request: use --backend openai-chat")
+	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "", "the trace says when requests are sent: leave out "+
+		"--request-rate and --ramp-up-strategy, or add --no-self-timed")
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")
 	check(o.ProbeRequestRate >= 0 && !math.IsInf(o.ProbeRequestRate, 1),
 		"--probe-request-rate is %v, must be a number, 0 or more", o.ProbeRequestRate)
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
-	check(o.SaveResult || o.AppendResult || o.ResultFilename == "",
+	check(o.SaveResult || o.AppendResult || o.PlotTimeline || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
-	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkProcesses(), o.checkURL(), o.checkLists(), o.checkBackend(),
-		o.checkAdapters(), o.checkTalk()} {
+	for _, err := range []error{o.checkRampUp(), o.checkProcesses(), o.checkURL(), o.checkLists(), o.checkBackend(),
+		o.checkAdapters(), o.checkTalk(), o.checkPlots()} {
 		if err != nil {
 			bad = append(bad, err)
 		}
@@ -352,6 +364,7 @@ func (o *Options) Faster(n int) error {
 	o.RequestRate *= float64(n)
 	o.ProbeRequestRate *= float64(n)
 	o.ConversationTurnDelayMean /= float64(n)
+	o.TimedTraceSecMultiplier /= float64(n)
 	for _, rps := range []**int{&o.RampUpStartRPS, &o.RampUpEndRPS} {
 		if *rps != nil {
 			faster := **rps * n

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/profllm/profllm/pkg/load/dataset"
@@ -78,19 +77,22 @@ const askers = 8
 // asked for.
 const tokenizeRounds = 5
 
-// promptTexts makes text, or chat messages, of the prompts that are token ids. Their text is what the server's
-// /detokenize makes of the ids, re-cut until its /tokenize counts the wanted number; a server
-// without the two gets as many plain words. What the chat template adds is on top, as in vLLM;
-// the result counts what the server's usage says.
+// promptTexts makes text, or chat messages, of the prompts that are token ids, if they are. Their text
+// is what the server's /detokenize makes of the ids, re-cut until its /tokenize counts the wanted
+// number; a server without the two gets as many plain words. What the chat template adds is on top,
+// as in vLLM; the result counts what the server's usage says.
 func promptTexts(
 	ctx context.Context, requests []dataset.Request, form promptForm, m model, api *server, stderr io.Writer,
 ) error {
+	if _, ok := requests[0].Prompt.(dataset.Tokens); !ok {
+		return nil
+	}
 	first, exact, err := chatText(ctx, &requests[0], m, api)
 	var refused *statusError
 	if errors.As(err, &refused) || ctx.Err() == nil && err != nil {
 		fmt.Fprintf(stderr, "prompts are plain words, because the server cannot turn tokens into text: %v\n", err)
 		for i := range requests {
-			requests[i].Prompt = form.prompt(wordText(&requests[i]))
+			requests[i].Prompt = form.prompt(dataset.Words(requests[i].Prompt.(dataset.Tokens).List(requests[i].Input)))
 		}
 		return nil
 	}
@@ -161,24 +163,6 @@ func chatText(ctx context.Context, r *dataset.Request, m model, api *server) (te
 		}
 	}
 	return text, false, nil
-}
-
-// words are one token each in the vocabularies of the field.
-const words = "time year people way day man thing woman life child world school state family student group country " +
-	"problem hand part place case week company system program question work government number night point home water " +
-	"room mother area money story fact month lot right study book eye job word business issue side kind head house"
-
-// wordText returns a text of as many words as a prompt has tokens.
-func wordText(r *dataset.Request) string {
-	list := strings.Fields(words)
-	var text strings.Builder
-	for i, id := range r.Prompt.(dataset.Tokens).List(r.Input) {
-		if i > 0 {
-			text.WriteByte(' ')
-		}
-		text.WriteString(list[id%len(list)])
-	}
-	return text.String()
 }
 
 // prompt returns a text as a prompt of that form.

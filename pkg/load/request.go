@@ -50,17 +50,23 @@ var slots = map[string]slot{
 	promptMark: slotPrompt, queryMark: slotQuery, ranksMark: slotRanks, outputMark: slotOutput, modelMark: slotModel,
 }
 
-// newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into
-// text.
+// newBodies builds the bodies of all requests. It asks the server to turn text into tokens, or tokens
+// into text, where a data set or the protocol needs that.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
 	if o.talks() {
 		return newTalks(ctx, o, m, api, stderr)
 	}
-	requests := o.Random(m.vocabulary)
+	requests, err := o.source(m, api, stderr).Requests(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if form := o.protocol().prompt; form == chatPrompt || form == textPrompt {
 		if err := promptTexts(ctx, requests, form, m, api, stderr); err != nil {
 			return nil, err
 		}
+	}
+	if o.DatasetName == "random" && o.RandomBatchSize > 1 {
+		requests = dataset.Batches(requests, o.RandomBatchSize)
 	}
 	for i := range requests {
 		if why := o.protocol().prompt.fits(requests[i].Prompt); why != "" {

@@ -20,9 +20,18 @@ func (o *Options) target() (*sender.Target, error) {
 		return nil, err
 	}
 	return &sender.Target{
-		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()) / o.count(),
-		Form: o.protocol().form,
+		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure,
+		Streams: min(o.mostRequests(), o.concurrency()) / o.count(),
+		Form:    o.protocol().form,
 	}, nil
+}
+
+// mostRequests bounds how many requests there can be.
+func (o *Options) mostRequests() int {
+	if o.NumPrompts > 0 {
+		return o.NumPrompts
+	}
+	return 1 << 20 // all of a file
 }
 
 // via returns the proxy of requests to u, or nil.

@@ -369,7 +369,7 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 	for i, l := range made {
 		e := l.Expect
 		least := validity.Limits(t.Accept).SteadyFrom(e.Concurrency)
-		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts >= least {
+		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts == 0 || e.NumPrompts >= least {
 			continue
 		}
 		text := fmt.Sprintf("%d requests, %d at a time (num_prompts = %d or more is accepted)", e.NumPrompts,

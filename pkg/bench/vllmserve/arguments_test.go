@@ -358,10 +358,14 @@ func TestOwnArguments(t *testing.T) {
 		"num_prompts = 3\nseed = 'x'":                    "t.toml:2:1: bench_cmd_args.seed: client \"profllm\" refuses it",
 		"backend = 'triton'":                             "t.toml:1:1: bench_cmd_args.backend",
 		"request_rate = 'fast'":                          "bench_cmd_args.request_rate",
-		"dataset_name = 'sharegpt'":                      "this client makes random prompts only",
-		"ramp_up_strategy = 'linear'":                    "needs --ramp-up-start-rps",
-		"temperature = true":                             "bench_cmd_args.temperature",
-		"goodput = ['ttfb:100']":                         "goodput",
+		"dataset_name = 'sharegpt'\nseed = 4":            "",
+		"dataset_name = 'timed_trace'\ndataset_path = 'x'\nself_timed = false\nnum_prompts = -1": "",
+		"dataset_name = 'random-mm'":                   "t.toml:1:1: bench_cmd_args.dataset_name: client \"profllm\" refuses it: --dataset-name \"random-mm\" is not",
+		"dataset_name = 'custom'":                      "--dataset-name custom needs --dataset-path",
+		"dataset_name = 'sharegpt'\nself_timed = true": "--self-timed is refused",
+		"ramp_up_strategy = 'linear'":                  "needs --ramp-up-start-rps",
+		"temperature = true":                           "bench_cmd_args.temperature",
+		"goodput = ['ttfb:100']":                       "goodput",
 	} {
 		table, err := source.Parse("t.toml", []byte(text))
 		require.NoError(t, err)

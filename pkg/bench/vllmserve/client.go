@@ -1,6 +1,7 @@
 package vllmserve
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,7 +22,7 @@ type Config struct {
 	RandomInputLen  *int `toml:"random_input_len"`  // Tokens of each prompt; default 16.
 	RandomOutputLen *int `toml:"random_output_len"` // Tokens of each answer; default 128.
 	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight, or "none": no limit; default 16.
-	NumPrompts      *int `toml:"num_prompts"`       // Requests in all, or "5x": five times max_concurrency; default 30.
+	NumPrompts      *int `toml:"num_prompts"`       // Requests in all, or "5x": five times max_concurrency; -1: all of a file; default 30.
 }
 
 // Load is a decoded benchmark: a plan.Client, and what its result is judged
@@ -118,7 +119,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		if f.v != nil {
 			n = *f.v
 		}
-		if v := known.Get(f.key); v != nil && n < 1 {
+		if v := known.Get(f.key); v != nil && n < 1 && !(n == -1 && f.key == "num_prompts" && l.wholeFile()) {
 			if _, isNumber := v.Int(); isNumber { // else that was the complaint
 				c.Addf(v.Pos, "bench_cmd_args.%s is %d, must be 1 or more", f.key, n)
 			}
@@ -184,6 +185,13 @@ func (l *Load) Expect() plan.Expect {
 	if l.talks() {
 		e.NumPrompts = l.turns()
 	}
+	switch n := l.number("prefix_repetition_num_prefixes"); {
+	case l.fewer(dataset):
+		e.NumPrompts = 0 // the data set decides
+	case l.own && dataset == "prefix_repetition":
+		n = cmp.Or(n, 10)
+		e.NumPrompts = e.NumPrompts / n * n
+	}
 	random := (dataset == "" || dataset == "random") && !l.pools() && !l.talks()
 	if random && l.get("random_range_ratio") == nil {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
@@ -205,6 +213,18 @@ func (l *Load) Expect() plan.Expect {
 	}
 	e.Goodput = l.goodput()
 	return e
+}
+
+// wholeFile reports whether num_prompts can be -1, which takes every entry of the data set.
+func (l *Load) wholeFile() bool {
+	dataset, _ := l.get("dataset_name").Text()
+	return slices.Contains([]string{"custom", "spec_bench", "speed_bench"}, dataset) || l.own && dataset == "timed_trace"
+}
+
+// fewer reports whether the data set may have fewer requests than num_prompts, of which only
+// profllm's client says so in its result.
+func (l *Load) fewer(dataset string) bool {
+	return l.value("num_prompts") < 1 || l.own && (dataset == "timed_trace" || l.get("no_oversample") != nil)
 }
 
 // talks reports whether the load is conversations of profllm's client: their prompts grow from turn

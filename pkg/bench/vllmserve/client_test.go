@@ -119,6 +119,26 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// profllm's client says how many requests a data set has, where that is not num_prompts.
+//
+// covers: LBEN-2
+func TestExpectOfFiles(t *testing.T) {
+	for text, want := range map[string]int{
+		"dataset_name = 'custom'\nnum_prompts = -1":                                                0,
+		"dataset_name = 'custom'\nnum_prompts = 9":                                                 9,
+		"dataset_name = 'custom'\nno_oversample = true":                                            0,
+		"dataset_name = 'timed_trace'\nnum_prompts = -1":                                           0,
+		"dataset_name = 'prefix_repetition'\nnum_prompts = 23":                                     20,
+		"dataset_name = 'prefix_repetition'\nprefix_repetition_num_prefixes = 4\nnum_prompts = 23": 20,
+	} {
+		l, err := load(t, "profllm", text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, l.Expect().NumPrompts, text)
+	}
+	_, err := load(t, "profllm", "dataset_name = 'sharegpt'\nnum_prompts = -1")
+	require.ErrorContains(t, err, "must be 1 or more")
+}
+
 // covers: CD-45
 func TestLoadRefuses(t *testing.T) {
 	_, err := load(t, "locust", `num_prompts = 0

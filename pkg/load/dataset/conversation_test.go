@@ -63,8 +63,8 @@ func TestReadConversations(t *testing.T) {
 	require.ErrorContains(t, err, "talks.jsonl: conversation 1")
 }
 
-// FuzzConversations checks that what is read can be sent.
-func FuzzConversations(f *testing.F) {
+// FuzzTalks checks that what is read can be sent.
+func FuzzTalks(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"a"}]}`)
 	f.Add(`[{"conversations":[{"from":"human","value":"b"},{"from":"system","value":[]}]}]`)
 	f.Fuzz(func(t *testing.T, text string) {

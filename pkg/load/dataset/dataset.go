@@ -31,7 +31,7 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// A Prompt is what a request asks: [Tokens], [Text], [Texts] or [Messages].
+// A Prompt is what a request asks: [Tokens], [Text], [Texts], a [Batch] or [Messages].
 type Prompt interface {
 	// AppendJSON appends the prompt as a JSON value.
 	AppendJSON(dst []byte) []byte
@@ -50,11 +50,26 @@ type Text string
 // AppendJSON implements [Prompt].
 func (t Text) AppendJSON(dst []byte) []byte { return appendJSON(dst, string(t)) }
 
-// Texts are several prompts in one request: a batch, or a query and the documents to rank.
+// Texts are the query and the documents that it is compared with.
 type Texts []string
 
 // AppendJSON implements [Prompt].
 func (t Texts) AppendJSON(dst []byte) []byte { return appendJSON(dst, []string(t)) }
+
+// A Batch is several prompts in one request, of which each is text or tokens.
+type Batch []Prompt
+
+// AppendJSON implements [Prompt].
+func (b Batch) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, p := range b {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = p.AppendJSON(dst)
+	}
+	return append(dst, ']')
+}
 
 // Messages are a chat, as the JSON array of its messages.
 type Messages json.RawMessage

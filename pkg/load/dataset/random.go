@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 )
 
 // A RangeRatio spreads the lengths of random prompts and answers: a length L is drawn from
@@ -44,14 +45,25 @@ const (
 	promptStream
 )
 
-// Random makes the requests of the data set random: exact token ids, which are drawn while a
-// request is rendered, so that none are kept. vocabulary is the number of tokens that the model
-// knows; 0 is unknown and taken as large.
+// random makes random prompts of a given length: exact token ids, which are drawn while a request
+// is rendered, so that none are kept; or vLLM's very text.
+func (s *Source) random(d drawing) ([]Request, error) {
+	if s.RandomBatchSize > 1 && !s.Pooling {
+		return nil, errors.New("--random-batch-size is for backends that generate nothing")
+	}
+	if s.Local != nil {
+		return s.randomText(d)
+	}
+	return s.Random(s.Vocabulary), nil
+}
+
+// Random makes the requests of the data set random from exact token ids. vocabulary is the number
+// of tokens that the model knows; 0 is unknown and taken as large.
 func (f *Flags) Random(vocabulary int) []Request {
 	rng := rand.New(rand.NewPCG(uint64(f.Seed), lengthStream))
 	draw := func(length int, ratio float64, least int) int {
-		lo := max(int(math.Floor(float64(length)*(1-ratio))), least)
-		hi := int(math.Ceil(float64(length) * (1 + ratio)))
+		lo, hi := spread(length, ratio)
+		lo = max(lo, least)
 		return lo + rng.IntN(max(hi-lo, 0)+1)
 	}
 	source := newIDSource(f, vocabulary)
@@ -63,6 +75,27 @@ func (f *Flags) Random(vocabulary int) []Request {
 		requests[i] = Request{Prompt: &prompts[i], Input: in, Output: draw(f.RandomOutput(), f.RandomRangeRatio.Output, 1)}
 	}
 	return requests
+}
+
+// spread returns the bounds between which lengths are drawn.
+func spread(length int, ratio float64) (lo, hi int) {
+	return int(math.Floor(float64(length) * (1 - ratio))), int(math.Ceil(float64(length) * (1 + ratio)))
+}
+
+// Batches puts so many prompts into one request each.
+func Batches(requests []Request, size int) []Request {
+	var out []Request
+	for start := 0; start < len(requests); start += size {
+		part := requests[start:min(start+size, len(requests))]
+		var prompts Batch
+		input := 0
+		for _, r := range part {
+			prompts = append(prompts, r.Prompt)
+			input += r.Input
+		}
+		out = append(out, Request{Prompt: prompts, Input: input})
+	}
+	return out
 }
 
 // drawn is a random prompt: its place in the load and its length.
@@ -93,23 +126,30 @@ type idSource struct {
 	prefix int // tokens
 	count  int // prompts
 	lo, n  int // ids are lo to lo+n-1
+	group  int // prompts of one group share their prefix
 }
 
 // newIDSource keeps ids below the vocabulary's size; 0 is unknown and taken as large.
 func newIDSource(f *Flags, vocabulary int) idSource {
+	lo, n := idRange(vocabulary)
+	return idSource{uint64(f.Seed), f.RandomPrefixLen, f.NumPrompts, lo, n, 0}
+}
+
+// idRange returns the lowest id of plain text in a vocabulary of that size, and how many follow.
+func idRange(vocabulary int) (lo, n int) {
 	lo, hi := lowestID, highestID
 	if vocabulary > 0 && vocabulary < hi {
 		hi = max(vocabulary, 2)
 		lo = min(lo, hi/2)
 	}
-	return idSource{uint64(f.Seed), f.RandomPrefixLen, f.NumPrompts, lo, hi - lo}
+	return lo, hi - lo
 }
 
 // each calls yield with the first length ids of prompt i.
 func (s *idSource) each(i, length int, yield func(id int)) {
 	var rng rand.PCG
 	draw := func() int { return s.lo + int((rng.Uint64()>>32)*uint64(s.n)>>32) }
-	rng.Seed(s.seed, prefixStream)
+	rng.Seed(s.seed, prefixStream+uint64(s.group)<<8)
 	for range min(s.prefix, length) {
 		yield(draw())
 	}
@@ -141,4 +181,43 @@ func (s *idSource) list(i, length int) []int {
 	ids := make([]int, 0, length)
 	s.each(i, length, func(id int) { ids = append(ids, id) })
 	return ids
+}
+
+// rerankWords is rerankTexts without a tokenizer: plain words, most of which are one token.
+func (s *Source) rerankWords(n, queryLen, between int) (texts []string, lengths []int, err error) {
+	docLen := s.RandomInput()
+	if !s.NoReranker {
+		docLen -= queryLen + between
+	}
+	rng := rand.New(rand.NewPCG(uint64(s.Seed), lengthStream))
+	source := newIDSource(s.Flags, 0)
+	for i := range n + 1 {
+		lo, hi := spread(docLen, s.RandomRangeRatio.Input)
+		if i == 0 {
+			lo, hi = spread(queryLen, s.RandomRangeRatio.Input)
+		}
+		lo, hi = max(lo, 1), max(hi, 1)
+		length := lo + rng.IntN(hi-lo+1)
+		texts, lengths = append(texts, Words(source.list(i, length))), append(lengths, length)
+	}
+	s.Log("queries and documents are plain words, because there is no tokenizer: their lengths are about right")
+	return texts, lengths, nil
+}
+
+// words are one token each in the vocabularies of the field.
+const words = "time year people way day man thing woman life child world school state family student group country " +
+	"problem hand part place case week company system program question work government number night point home water " +
+	"room mother area money story fact month lot right study book eye job word business issue side kind head house"
+
+// Words returns a text of as many plain words as there are ids.
+func Words(ids []int) string {
+	list := strings.Fields(words)
+	var text strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			text.WriteByte(' ')
+		}
+		text.WriteString(list[id%len(list)])
+	}
+	return text.String()
 }

@@ -226,12 +226,18 @@ func (e *events) send(v any) error {
 	return e.line(text)
 }
 
-func (e *events) line(text []byte) error {
+func (e *events) line(text []byte) error { return e.named("", text) }
+
+// named sends an event of that type; "" is the usual one.
+func (e *events) named(kind string, text []byte) error {
 	if !e.started {
 		e.started = true
 		e.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	}
-	b := make([]byte, 0, len(text)+8)
+	b := make([]byte, 0, len(text)+len(kind)+16)
+	if kind != "" {
+		b = append(append(append(b, "event: "...), kind...), '\n')
+	}
 	b = append(append(append(b, "data: "...), text...), "\n\n"...)
 	if _, err := e.w.Write(b); err != nil {
 		return err

@@ -74,6 +74,9 @@ func (s *Server) Handler() http.Handler {
 	} else {
 		route("POST", "/v1/completions", s.generation(s.completions))
 		route("POST", "/v1/chat/completions", s.generation(s.chat))
+		if !s.config.SGLang {
+			route("POST", "/v1/responses", s.generation(s.responses))
+		}
 	}
 	route("POST", "/tokenize", s.tokenize)
 	route("POST", "/detokenize", s.detokenize)
