@@ -35,6 +35,7 @@ func TestVLLMDatasets(t *testing.T) {
 			theirs := samplesOfVLLM(t, python, append([]string{"--model", model}, c.args...))
 			ours := sentByProfllm(t, python, append([]string{"--model", model}, c.args...))
 			require.Len(t, ours, len(theirs), "requests")
+			require.NotEmpty(t, ours)
 			same := 0
 			for i, their := range theirs {
 				if text, want := ours[i].text(t, python), their.text(t, python); text != want {
@@ -52,6 +53,31 @@ func TestVLLMDatasets(t *testing.T) {
 			require.Equal(t, len(theirs), same)
 		})
 	}
+}
+
+// The two programs send the same prompts, and ask for the same lengths, on the wire.
+//
+// covers: LBEN-2
+func TestVLLMDatasetsOnTheWire(t *testing.T) {
+	home := vllmHome(t)
+	model := filepath.Join(home, "tiny")
+	python := startPython(t, home, model)
+	args := []string{"--model", model, "--dataset-name", "sharegpt", "--dataset-path", filepath.Join(dataFiles(t), "sharegpt.json"),
+		"--num-prompts", "50", "--seed", "6", "--temperature", "0"}
+	ours := sentByProfllm(t, python, args)
+	s := recorder(t, python)
+	cmd := exec.Command(filepath.Join(home, "venv/bin/vllm"), append(append([]string{"bench", "serve"}, args...), "--base-url", s.URL,
+		"--request-id-prefix", "r-", "--disable-tqdm")...)
+	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	theirs := s.inOrder(t)
+	require.Len(t, theirs, 50)
+	for i := range theirs {
+		require.Equal(t, theirs[i].text(t, python), ours[i].text(t, python), "request %d", i)
+		require.Equal(t, *theirs[i].Max, *ours[i].Max, "request %d", i)
+	}
+	t.Logf("sharegpt on the wire: %d of %d prompts are the same", len(ours), len(theirs))
 }
 
 type datasetCase struct {

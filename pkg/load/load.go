@@ -4,8 +4,9 @@
 // It is the client behind "profllm bench serve": it takes the flags of "vllm bench serve",
 // sends the same traffic (Poisson or Gamma arrivals, ramp-up, a cap on concurrency) and writes
 // the same result keys, so that whoever reads vLLM's files reads these. It starts no server,
-// knows no tokenizer and judges nothing: whether a result is valid is decided where results are
-// collected.
+// has no tokenizer and judges nothing: whether a result is valid is decided where results are
+// collected. Prompts come from package dataset. Where that needs tokens of text, or text of
+// tokens, the server under load is asked before the load.
 //
 // What is timed. The clock of a request starts when its first byte is handed to a connection
 // that is already open. vLLM starts it before it looks for a connection, so that opening many
@@ -21,6 +22,7 @@
 //     send (profllm.retried says how often);
 //   - a server that names no token usage gets its tokens counted by stream events (profllm.usage_missing says how
 //     often), as there is no tokenizer to count with;
+//   - num_prompts is the number of requests of the load, which can differ from --num-prompts where a data set decides;
 //   - burstiness "inf" is written as a string, never as the bare token Infinity;
 //   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
 //   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;

@@ -67,8 +67,8 @@ func (c *Cache) Get(ctx context.Context, dataset string) (path string, err error
 	}
 	c.Log("fetching %s to %s", f.URL, path)
 	if err := c.fetch(ctx, f, path); err != nil {
-		return "", fmt.Errorf("%w; on a machine with internet access run profllm stage, or fetch %s there (SHA-256 %s) "+
-			"and put it at %s, or name it with --dataset-path", err, f.URL, f.SHA256, path)
+		return "", fmt.Errorf("%w; fetch %s on a machine with internet access (SHA-256 %s) and put it at %s, or "+
+			"name it with --dataset-path", err, f.URL, f.SHA256, path)
 	}
 	return path, nil
 }

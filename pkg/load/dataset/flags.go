@@ -11,7 +11,7 @@ import (
 )
 
 // Flags are the flags of "vllm bench serve" (vLLM 0.32) that choose a data set and shape its
-// requests, by their names and with their defaults; and those of sonnet, which vLLM 0.21 still had.
+// requests, by their names and with their defaults; and those of sonnet, which vLLM had until 0.31.
 type Flags struct {
 	DatasetName          string `name:"dataset-name" default:"random" help:"Where prompts come from: random, prefix_repetition, random-rerank, custom, sharegpt, burstgpt, sonnet, spec_bench, speed_bench, timed_trace, hf."`
 	DatasetPath          string `name:"dataset-path" help:"File or folder of the data set; sharegpt and sonnet are fetched if it is absent. Not for sets that are drawn."`

@@ -12,7 +12,7 @@ import (
 const sonnetTask = "Pick as many lines as you can from these poem lines:\n"
 
 // sonnet makes prompts of lines of poems: the first lines of the file, which all prompts share, and
-// lines that are drawn. vLLM had this data set up to 0.21.
+// lines that are drawn. vLLM had this data set up to 0.31.
 func (s *Source) sonnet(d drawing) ([]Request, error) {
 	var lines []string
 	if err := eachLine(d.path, func(_ int, line []byte) error {
