@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/durable"
@@ -17,12 +18,17 @@ import (
 	"github.com/profllm/profllm/pkg/plot"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
 type plotCmd struct {
-	Metrics plotMetricsCmd `cmd:"" default:"withargs" help:"Draw one metric or setting against another (default)."`
-	Pareto  plotParetoCmd  `cmd:"" help:"Draw tokens/s per user against tokens/s per GPU, and the frontier."`
+	Metrics      plotMetricsCmd      `cmd:"" default:"withargs" help:"Draw one metric or setting against another (default)."`
+	Latency      plotLatencyCmd      `cmd:"" help:"Draw latencies against throughput, with labelled loads."`
+	Pareto       plotParetoCmd       `cmd:"" help:"Draw tokens/s per user against tokens/s per GPU, and the frontier."`
+	Distribution plotDistributionCmd `cmd:"" meant:"histogram,cdf,ecdf" help:"Draw how many requests were at most how slow."`
+	Timeline     plotTimelineCmd     `cmd:"" meant:"telemetry" help:"Draw what the engines and GPUs of one job did over time."`
+	Scaling      plotScalingCmd      `cmd:"" meant:"speedup,efficiency" help:"Draw speed-up and efficiency over the number of GPUs."`
 }
 
 // plotFlags are what all figures have in common.
@@ -59,36 +65,43 @@ func (f axisFlags) scales() (x, y figure.Scale, err error) {
 	return x, y, nil
 }
 
-// read reads the runs below the paths, and drops what the filter excludes.
-func (f *plotFlags) read(ctx context.Context, a *app) (t *plot.Table, done func(), err error) {
+// load reads the records and vLLM's sweeps below the paths.
+func (f *plotFlags) load(ctx context.Context, a *app) (runs []records.Run, sweeps []interchange.Sweep, done func(), err error) {
 	done = func() {}
-	conditions, err := plot.ParseConditions(f.FilterBy)
-	if err != nil {
-		return nil, done, fail(exitUsage, fmt.Errorf("--filter-by: %w", err))
-	}
 	if f.Paths, err = f.paths(ctx, a, f.Paths); err != nil {
-		return nil, done, err
+		return nil, nil, done, err
 	}
 	places, done, err := a.unpacked(ctx, f.Paths)
 	if err != nil {
-		return nil, done, err
+		return nil, nil, done, err
 	}
-	runs, err := records.Load(places...)
-	if err != nil {
-		return nil, done, fail(exitUsage, err)
+	if runs, err = records.Load(places...); err != nil {
+		return nil, nil, done, fail(exitUsage, err)
 	}
-	var sweeps []interchange.Sweep
 	for _, path := range places {
 		list, err := interchange.Sweeps(path, func(path string, err error) {
 			a.logf("note: left out: %s: %v", a.archives.Named(path), err)
 		})
 		if err != nil {
-			return nil, done, fail(exitUsage, err)
+			return nil, nil, done, fail(exitUsage, err)
 		}
 		sweeps = append(sweeps, list...)
 	}
 	if len(runs)+len(sweeps) == 0 {
-		return nil, done, fail(exitUsage, definition.NoRecords(f.Paths...))
+		return nil, nil, done, fail(exitUsage, definition.NoRecords(f.Paths...))
+	}
+	return runs, sweeps, done, nil
+}
+
+// read makes a table of the runs below the paths, without what the filter excludes.
+func (f *plotFlags) read(ctx context.Context, a *app) (t *plot.Table, done func(), err error) {
+	conditions, err := plot.ParseConditions(f.FilterBy)
+	if err != nil {
+		return nil, func() {}, fail(exitUsage, fmt.Errorf("--filter-by: %w", err))
+	}
+	runs, sweeps, done, err := f.load(ctx, a)
+	if err != nil {
+		return nil, done, err
 	}
 	t = plot.NewTable(runs, sweeps)
 	if len(t.Rows) == 0 {
@@ -264,4 +277,101 @@ func (f *plotFlags) drawOne(a *app, n plot.Named) error {
 		n.Name = filepath.Base(f.FigName)
 	}
 	return f.draw(a, []plot.Named{n})
+}
+
+type plotLatencyCmd struct {
+	plotFlags
+	axisFlags
+	VarX        string   `default:"output_throughput" placeholder:"COLUMN" help:"Metric on the x axis."`
+	VarY        []string `placeholder:"COLUMN" help:"Metrics on the y axis, a panel each; default: the medians of TTFT, ITL (else TPOT) and E2EL."`
+	NoErrorBars bool     `help:"Draw no error bars at means of several runs."`
+}
+
+// Run draws latencies against throughput.
+func (c plotLatencyCmd) Run(ctx context.Context, a *app) error {
+	o := plot.LatencyOptions{VarX: c.VarX, VarY: c.VarY, NoErrorBars: c.NoErrorBars}
+	var err error
+	if o.ScaleX, o.ScaleY, err = c.scales(); err != nil {
+		return err
+	}
+	t, done, err := c.read(ctx, a)
+	defer done()
+	if err != nil {
+		return err
+	}
+	n, err := plot.Latency(t, o)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	return c.drawOne(a, n)
+}
+
+type plotScalingCmd struct {
+	plotFlags
+	VarY        string `default:"output_throughput" placeholder:"COLUMN" help:"Throughput that grows with the GPUs."`
+	GPUCountVar string `name:"gpu-count-var" placeholder:"COLUMN" help:"Column that counts GPUs; default: the product of the parallel sizes, or gpus of a record with several roles."`
+}
+
+// Run draws speed-up and efficiency over the number of GPUs.
+func (c plotScalingCmd) Run(ctx context.Context, a *app) error {
+	t, done, err := c.read(ctx, a)
+	defer done()
+	if err != nil {
+		return err
+	}
+	n, err := plot.Scaling(t, plot.ScalingOptions{VarY: c.VarY, GPUs: c.GPUCountVar})
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	return c.drawOne(a, n)
+}
+
+type plotDistributionCmd struct {
+	plotFlags
+	Family []string `placeholder:"NAME" help:"Latencies, a panel each: ttft, tpot, itl, e2el; default: ttft, itl, e2el."`
+	ScaleX string   `placeholder:"SCALE" default:"log" help:"Scale of the x axis: linear, log or sqrt."`
+}
+
+// Run draws the distributions of latencies.
+func (c plotDistributionCmd) Run(ctx context.Context, a *app) error {
+	var o plot.DistributionOptions
+	for _, name := range c.Family {
+		f := result.Family(strings.ToLower(name))
+		if !slices.Contains(result.Families(), f) {
+			return fail(exitUsage, fmt.Errorf("--family %q: want %s", name, list(result.Families(), ", ")))
+		}
+		o.Families = append(o.Families, f)
+	}
+	var err error
+	if o.ScaleX, _, err = (axisFlags{ScaleX: c.ScaleX}).scales(); err != nil {
+		return err
+	}
+	t, done, err := c.read(ctx, a)
+	defer done()
+	if err != nil {
+		return err
+	}
+	n, err := plot.Distribution(t, o)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	return c.drawOne(a, n)
+}
+
+type plotTimelineCmd struct {
+	plotFlags
+}
+
+// Run draws what one job did over time.
+func (c plotTimelineCmd) Run(ctx context.Context, a *app) error {
+	runs, _, done, err := c.load(ctx, a)
+	defer done()
+	if err != nil {
+		return err
+	}
+	n, err := plot.Timeline(runs)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	return c.drawOne(a, n)
 }

@@ -116,16 +116,7 @@ func (f *Figure) sheet() (*sheet, error) {
 	inner := s.width - 2*margin
 	s.title = p.wrapped(clean(f.Title), titleSize, inner, true)
 	s.top = margin + float64(len(s.title))*titleSize*leading + 4
-	unlabelled := 0
-	for _, row := range f.Panels {
-		var list []*laid
-		for i := range row {
-			l := lay(p, &row[i], s.panelWidth, s.panelHeight)
-			unlabelled += l.unlabelled
-			list = append(list, l)
-		}
-		s.panels = append(s.panels, list)
-	}
+	unlabelled := s.lay(p)
 	s.legend = s.top + s.panelHeight*float64(len(f.Panels)) + 4
 	s.below = s.legend + s.lines(p, inner)
 	for _, note := range f.notes(unlabelled) {
@@ -133,6 +124,29 @@ func (f *Figure) sheet() (*sheet, error) {
 	}
 	s.height = s.below + float64(len(s.caption))*captionSize*leading + margin
 	return s, nil
+}
+
+// lay measures the panels, and gives those of a column the same edges. It counts the labels that
+// have no room.
+func (s *sheet) lay(p *pen) (unlabelled int) {
+	left, right := make([]float64, s.f.columns()), make([]float64, s.f.columns())
+	for _, row := range s.f.Panels {
+		var list []*laid
+		for i := range row {
+			l := lay(p, &row[i], s.panelWidth, s.panelHeight)
+			list = append(list, l)
+			left[i], right[i] = max(left[i], l.left), max(right[i], s.panelWidth-l.right)
+		}
+		s.panels = append(s.panels, list)
+	}
+	for _, row := range s.panels {
+		for i, l := range row {
+			l.left, l.right = left[i], s.panelWidth-right[i]
+			l.place(p)
+			unlabelled += l.unlabelled
+		}
+	}
+	return unlabelled
 }
 
 // lines places the entries of the legend, and returns its height.

@@ -46,6 +46,7 @@ type Axis struct {
 	Label    string
 	Scale    Scale
 	FromZero bool // the axis begins at 0, if its scale has a 0
+	Tight    bool // the axis ends where the numbers do, and not at the next tick
 	// Low and High are kept within the axis, whatever the points are; nil for none.
 	Low, High *float64
 }

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -46,11 +47,7 @@ func lay(p *pen, panel *Panel, width, height float64) *laid {
 	l.yLabel = firstLines(p.wrapped(clean(panel.Y.Label), axisSize, width-8, false), 2)
 	l.xLabel = firstLines(p.wrapped(clean(panel.X.Label), axisSize, l.right-l.left, false), 2)
 	l.top = 8 + float64(len(l.title))*headSize*leading + float64(len(l.yLabel))*axisSize*leading
-	l.bottom = height - 12 - tickSize*1.6 - float64(len(l.xLabel))*axisSize*leading
-	if l.bottom < l.top+20 {
-		l.bottom = l.top + 20
-	}
-	l.place(p)
+	l.bottom = max(height-12-tickSize*1.6-float64(len(l.xLabel))*axisSize*leading, l.top+20)
 	return l
 }
 
@@ -192,6 +189,7 @@ func (l *laid) draw(p *pen, x0, y0 float64) {
 	p = &moved
 	p.height = 0
 	l.frame(p)
+	l.spanNames(p)
 	for _, s := range l.p.Series {
 		l.series(p, s)
 	}
@@ -234,21 +232,33 @@ func (l *laid) frame(p *pen) {
 	}
 }
 
-// spans draws the named ranges, with their names where these have room.
+// spans draws the named ranges.
 func (l *laid) spans(p *pen) {
-	free := math.Inf(-1)
-	for i, s := range l.p.Spans {
-		if !l.x.scale.holds(s.From) || !l.x.scale.holds(s.To) {
+	for _, s := range l.p.Spans {
+		if l.x.scale.holds(s.From) && l.x.scale.holds(s.To) {
+			x1, x2 := l.px(s.From), l.px(s.To)
+			p.rect(shade, x1, l.top, max(x2, x1+0.5), l.bottom)
+			p.line(greyInk, 0.6, x1, l.top, x1, l.bottom)
+		}
+	}
+}
+
+// spanNames writes the names of ranges, those of wide ones first, where they have room.
+func (l *laid) spanNames(p *pen) {
+	wide := slices.DeleteFunc(slices.Clone(l.p.Spans), func(s Span) bool {
+		return !l.x.scale.holds(s.From) || !l.x.scale.holds(s.To)
+	})
+	slices.SortStableFunc(wide, func(a, b Span) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	var taken []box
+	for _, s := range wide {
+		name := cut(s.Name, longest)
+		x := l.px(s.From) + 3
+		b := box{x, l.top, x + p.width(name, labelSize, false) + 4, l.top + labelSize}
+		if b.x2 > l.right+8 || slices.ContainsFunc(taken, b.meets) {
 			continue
 		}
-		x1, x2 := l.px(s.From), l.px(s.To)
-		p.rect(shades[i%len(shades)], x1, l.top, max(x2, x1+0.5), l.bottom)
-		p.line(greyInk, 0.8, x1, l.top, x1, l.bottom)
-		name := cut(s.Name, longest)
-		if w := p.width(name, labelSize, false); x1+3 > free && x1+3+w < l.right+6 {
-			p.text(x1+3, l.top+labelSize, labelSize, false, start, dim, name)
-			free = x1 + 3 + w + 4
-		}
+		taken = append(taken, b)
+		p.text(x, l.top+labelSize, labelSize, false, start, dim, name)
 	}
 }
 

@@ -100,8 +100,19 @@ func (a Axis) rule(values []float64, n int) ruler {
 		}
 	}
 	r.lo, r.hi = r.ticks[0], r.ticks[len(r.ticks)-1]
+	if a.Tight {
+		r.tighten(lo, hi)
+	}
 	r.pad(lo, hi)
 	return r
+}
+
+// tighten ends the axis where numbers do, if two ticks stay.
+func (r *ruler) tighten(lo, hi float64) {
+	inside := slices.DeleteFunc(slices.Clone(r.ticks), func(v float64) bool { return v < lo || v > hi })
+	if len(inside) > 1 {
+		r.lo, r.hi, r.ticks = lo, hi, inside
+	}
 }
 
 // pad makes room beyond numbers at an end of the axis, so that no mark lies on the frame; a zero may.

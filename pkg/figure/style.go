@@ -24,7 +24,7 @@ var (
 	gridInk = color.RGBA{0xdd, 0xdd, 0xdd, 0xff}
 	greyInk = color.RGBA{0x99, 0x99, 0x99, 0xff}
 	paper   = color.RGBA{0xff, 0xff, 0xff, 0xff}
-	shades  = []color.RGBA{{0xf2, 0xf2, 0xf2, 0xff}, {0xe6, 0xe6, 0xe6, 0xff}} // of spans, in turn
+	shade   = color.RGBA{0xf3, 0xf3, 0xf3, 0xff} // of spans
 )
 
 // shape is the outline of a mark around its middle, of radius 1; nil for a circle. full and
@@ -47,6 +47,11 @@ var shapes = []shape{
 // dashes tell the lines of 7 x 6 styles and more apart, beside colour and mark.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}}
 
+// lineRunes are the lines of a terminal, by style.
+var lineRunes = []rune("·*+xo%")
+
+func lineRune(style int) rune { return lineRunes[max(style, 0)%len(lineRunes)] }
+
 func inkOf(style int) color.RGBA {
 	if style < 0 {
 		return greyInk
@@ -67,6 +72,8 @@ func dashesOf(s Series) []vg.Length {
 		return dashes[1]
 	case s.Style < 0:
 		return nil
+	case !s.Marks:
+		return dashes[s.Style%len(dashes)]
 	}
 	return dashes[s.Style/len(shapes)%len(dashes)]
 }

@@ -45,7 +45,7 @@ func (f *Figure) Text(w io.Writer, t Terminal) error {
 	for _, n := range list {
 		key := string(shapeOf(n.style).full)
 		if !n.look.Marks {
-			key = "·"
+			key = string(lineRune(n.style))
 		}
 		fmt.Fprintf(&b, "  %s %s\n", t.paint(n.style, key), t.short(n.name, 4))
 	}
@@ -151,7 +151,10 @@ func (g *grid) at(q Point) (x, y int) {
 
 // line draws dots between the points of a series.
 func (g *grid) line(s Series) {
-	points := g.p.usable(s)
+	points, dot := g.p.usable(s), '·'
+	if !s.Marks {
+		dot = lineRune(s.Style)
+	}
 	for i := range points {
 		if i == 0 {
 			continue
@@ -163,7 +166,7 @@ func (g *grid) line(s Series) {
 			x := x1 + int(math.Round(float64(k*(x2-x1))/float64(n)))
 			y := y1 + int(math.Round(float64(k*(y2-y1))/float64(n)))
 			if c := &g.cells[y][x]; c.r == 0 {
-				*c = glyph{r: '·', style: s.Style}
+				*c = glyph{r: dot, style: s.Style}
 			}
 		}
 	}

@@ -308,7 +308,7 @@ func nameOf(column string) string {
 		if stat != "mean" && stat != "median" {
 			stat = strings.ToUpper(stat)
 		}
-		return stat + " " + strings.ToUpper(string(f))
+		return strings.ToUpper(stat[:1]) + stat[1:] + " " + strings.ToUpper(string(f))
 	}
 	if m, err := metric.Find(column); err == nil && m.Key == column {
 		return m.Name

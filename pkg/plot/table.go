@@ -204,7 +204,7 @@ func ofSweep(file string, row interchange.Row) *Row {
 			same = append(same, c.Key+"="+c.Text)
 		}
 	}
-	r.Title, r.same = records.Join(r.Chosen), strings.Join(same, "\x00")
+	r.Title, r.same = filepath.Base(filepath.Dir(file)), strings.Join(same, "\x00")
 	return r
 }
 
