@@ -38,13 +38,36 @@ type plotFlags struct {
 
 	Format   []string `enum:"png,svg" default:"png" help:"Forms of the files, comma-separated: ${enum}."`
 	Terminal bool     `help:"Draw on the terminal and write no file."`
-	FilterBy string   `placeholder:"CONDITIONS" help:"Draw only runs that meet these comma-separated conditions, such as max_concurrency<1000,engine==vllm."`
+	priceFlag
+	FilterBy string `placeholder:"CONDITIONS" help:"Draw only runs that meet these comma-separated conditions, such as max_concurrency<1000,engine==vllm."`
 
 	FigDir    string  `placeholder:"DIR" help:"Folder of the files, relative to the first path; default: the first path."`
 	FigName   string  `placeholder:"NAME" help:"First part of the files' names; default: the kind of figure."`
 	FigHeight float64 `placeholder:"INCHES" help:"Height of each panel in inches; default: 6.4, or less if panels lie one below the other."`
 	FigDPI    int     `name:"fig-dpi" default:"300" help:"Resolution of PNG files in dots per inch."`
 	DryRun    bool    `help:"Print what would be drawn and write nothing."`
+}
+
+// priceFlag says what GPUs cost.
+type priceFlag struct {
+	GPUHourUSD *float64 `name:"gpu-hour-usd" meant:"cost,price" placeholder:"USD" help:"Price of an hour of one GPU, for costs per million tokens; default: gpu_hour_usd of the system file of each run."`
+}
+
+// Validate is called by the parser.
+func (f priceFlag) Validate() error {
+	if v := f.GPUHourUSD; v != nil && !(*v >= 0 && *v <= 1e6) {
+		return fmt.Errorf("--gpu-hour-usd %g: want 0 to 1000000", *v)
+	}
+	return nil
+}
+
+// price gives runs that price.
+func (f priceFlag) price(runs []records.Run) {
+	for i := range runs {
+		if r := runs[i].Result; r != nil && f.GPUHourUSD != nil {
+			r.Results.GPUHourUSD = f.GPUHourUSD
+		}
+	}
 }
 
 // axisFlags choose what stands on the axes.
@@ -78,6 +101,7 @@ func (f *plotFlags) load(ctx context.Context, a *app) (runs []records.Run, sweep
 	if runs, err = records.Load(places...); err != nil {
 		return nil, nil, done, fail(exitUsage, err)
 	}
+	f.price(runs)
 	for _, path := range places {
 		list, err := interchange.Sweeps(path, func(path string, err error) {
 			a.logf("note: left out: %s: %v", a.archives.Named(path), err)

@@ -315,7 +315,9 @@ func TestManyRuns(t *testing.T) {
 			{Key: "median_ttft_ms", Number: &x, Text: fmt.Sprint(i)}, {Key: "tp", Number: &c, Text: fmt.Sprint(i % 3)},
 		}})
 	}
-	table := func() *plot.Table { return plot.NewTable(nil, []interchange.Sweep{{File: "x/y/summary.json", Rows: rows}}) }
+	table := func() *plot.Table {
+		return plot.NewTable(nil, []interchange.Sweep{{File: "x/y/summary.json", Rows: rows}})
+	}
 	list, err := plot.Grid(table(), plot.GridOptions{VarX: "output_throughput", VarY: "median_ttft_ms", CurveBy: []string{"max_concurrency"}})
 	require.NoError(t, err)
 	require.Equal(t, 10_000, list[0].Runs)
