@@ -47,6 +47,9 @@ func lay(p *pen, panel *Panel, width, height float64) *laid {
 	l.yLabel = firstLines(p.wrapped(clean(panel.Y.Label), axisSize, width-8, false), 2)
 	l.xLabel = firstLines(p.wrapped(clean(panel.X.Label), axisSize, l.right-l.left, false), 2)
 	l.top = 8 + float64(len(l.title))*headSize*leading + float64(len(l.yLabel))*axisSize*leading
+	if len(panel.Spans) > 0 {
+		l.top += labelSize * leading // for their names
+	}
 	l.bottom = max(height-12-tickSize*1.6-float64(len(l.xLabel))*axisSize*leading, l.top+20)
 	return l
 }
@@ -243,7 +246,7 @@ func (l *laid) spans(p *pen) {
 	}
 }
 
-// spanNames writes the names of ranges, those of wide ones first, where they have room.
+// spanNames writes the names of ranges above them, those of wide ones first, where they have room.
 func (l *laid) spanNames(p *pen) {
 	wide := slices.DeleteFunc(slices.Clone(l.p.Spans), func(s Span) bool {
 		return !l.x.scale.holds(s.From) || !l.x.scale.holds(s.To)
@@ -252,13 +255,13 @@ func (l *laid) spanNames(p *pen) {
 	var taken []box
 	for _, s := range wide {
 		name := cut(s.Name, longest)
-		x := l.px(s.From) + 3
-		b := box{x, l.top, x + p.width(name, labelSize, false) + 4, l.top + labelSize}
+		x := l.px(s.From)
+		b := box{x, l.top - labelSize, x + p.width(name, labelSize, false) + 4, l.top}
 		if b.x2 > l.right+8 || slices.ContainsFunc(taken, b.meets) {
 			continue
 		}
 		taken = append(taken, b)
-		p.text(x, l.top+labelSize, labelSize, false, start, dim, name)
+		p.text(x, l.top-3, labelSize, false, start, dim, name)
 	}
 }
 
