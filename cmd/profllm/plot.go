@@ -89,7 +89,8 @@ func (f axisFlags) scales() (x, y figure.Scale, err error) {
 }
 
 // load reads the records and vLLM's sweeps below the paths.
-func (f *plotFlags) load(ctx context.Context, a *app) (runs []records.Run, sweeps []interchange.Sweep, done func(), err error) {
+func (f *plotFlags) load(ctx context.Context, a *app) (runs []records.Run, sweeps []interchange.Sweep,
+	done func(), err error) {
 	done = func() {}
 	if f.Paths, err = f.paths(ctx, a, f.Paths); err != nil {
 		return nil, nil, done, err
@@ -129,7 +130,8 @@ func (f *plotFlags) read(ctx context.Context, a *app) (t *plot.Table, done func(
 	}
 	t = plot.NewTable(runs, sweeps)
 	if len(t.Rows) == 0 {
-		return nil, done, fail(exitUsage, fmt.Errorf("no run can be drawn: %s\n\thint: profllm report shows why", t.Gone()))
+		return nil, done, fail(exitUsage,
+			fmt.Errorf("no run can be drawn: %s\n\thint: profllm report shows why", t.Gone()))
 	}
 	if err := t.Filter(conditions); err != nil {
 		return nil, done, fail(exitUsage, err)
@@ -287,7 +289,9 @@ func (c plotParetoCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	o := plot.ParetoOptions{Options: pareto.Options{Users: c.UserCountVar, GPUs: c.GPUCountVar}, LabelBy: c.LabelBy, Mean: c.Mean}
+	o := plot.ParetoOptions{
+		Options: pareto.Options{Users: c.UserCountVar, GPUs: c.GPUCountVar}, LabelBy: c.LabelBy, Mean: c.Mean,
+	}
 	n, err := plot.Pareto(t, o)
 	if err != nil {
 		return fail(exitUsage, err)

@@ -123,7 +123,8 @@ func Frontier(points []Point) []int {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(points[b].PerUser, points[a].PerUser), cmp.Compare(points[b].PerGPU, points[a].PerGPU))
+		p, q := points[a], points[b]
+		return cmp.Or(cmp.Compare(q.PerUser, p.PerUser), cmp.Compare(q.PerGPU, p.PerGPU))
 	})
 	best := math.Inf(-1)
 	var on []int

@@ -26,8 +26,8 @@ const mostCurves = 12
 // where the client kept them, else through the percentiles that it reported.
 func Distribution(t *Table, o DistributionOptions) (Named, error) {
 	if len(t.Rows) > mostCurves {
-		return Named{}, fmt.Errorf("%d runs: at most %d can be told apart\n\thint: choose some with --filter-by, such as %s",
-			len(t.Rows), mostCurves, example(t))
+		return Named{}, fmt.Errorf("%d runs: at most %d can be told apart\n\thint: choose some with --filter-by, "+
+			"such as %s", len(t.Rows), mostCurves, example(t))
 	}
 	if o.Families == nil {
 		o.Families = []result.Family{result.TTFT, result.ITL, result.E2EL}
@@ -75,7 +75,8 @@ func Distribution(t *Table, o DistributionOptions) (Named, error) {
 	}
 	n.Figure.Caption = append([]string{origin(len(t.Rows), len(single), len(percentiles))}, t.remarks(t.Rows)...)
 	if zeros {
-		n.Figure.Caption = append(n.Figure.Caption, "Times of 0 lie left of the axis, which is logarithmic: several tokens came at once.")
+		n.Figure.Caption = append(n.Figure.Caption,
+			"Times of 0 lie left of the axis, which is logarithmic: several tokens came at once.")
 	}
 	return n, nil
 }
@@ -87,9 +88,11 @@ func origin(runs, single, percentiles int) string {
 	case percentiles == 0:
 		return text + "From single requests."
 	case single == 0:
-		return text + "Marks are the percentiles that the client reported, joined by straight lines; single requests were not kept."
+		return text + "Marks are the percentiles that the client reported, joined by straight lines; " +
+			"single requests were not kept."
 	}
-	return text + "Lines without marks are from single requests; marks are reported percentiles, joined by straight lines."
+	return text + "Lines without marks are from single requests; marks are reported percentiles, " +
+		"joined by straight lines."
 }
 
 // example is a condition that chooses fewer runs.

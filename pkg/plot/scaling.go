@@ -24,7 +24,8 @@ type ScalingOptions struct {
 // part. They may differ on one curve; everything else may not.
 var spread = []string{
 	"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "data_parallel_size_local",
-	"tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "tp", "pp", "dp", "tp_size", "pp_size", "dp_size",
+	"tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size",
+	"tp", "pp", "dp", "tp_size", "pp_size", "dp_size",
 	"NUM_NODES", "num_nodes", "nodes", "gpus_per_node", "gpu_ids", "replicas", "num_replicas",
 }
 
@@ -77,8 +78,10 @@ func Scaling(t *Table, o ScalingOptions) (Named, error) {
 			most = max(most, s.gpus)
 		}
 	}
-	up.Series = append([]figure.Series{ideal(curves, order, func(k, base float64) float64 { return k / base })}, up.Series...)
-	kept.Series = append([]figure.Series{ideal(curves, order, func(_, _ float64) float64 { return 100 })}, kept.Series...)
+	fair := ideal(curves, order, func(gpus, base float64) float64 { return gpus / base })
+	all100 := ideal(curves, order, func(_, _ float64) float64 { return 100 })
+	up.Series = append([]figure.Series{fair}, up.Series...)
+	kept.Series = append([]figure.Series{all100}, kept.Series...)
 	n.Runs = len(used)
 	n.Figure = figure.Figure{Title: title("Scaling over GPUs", used), Height: 3.2, Aspect: 2,
 		Panels: [][]figure.Panel{{up}, {kept}}}
@@ -88,7 +91,8 @@ func Scaling(t *Table, o ScalingOptions) (Named, error) {
 			all = append(all, s.config)
 		}
 	}
-	n.Figure.Caption = slices.Concat([]string{repeats(all), "Lines join the best configuration of each number of GPUs."},
+	said := []string{repeats(all), "Lines join the best configuration of each number of GPUs."}
+	n.Figure.Caption = slices.Concat(said,
 		t.remarks(used), notes, without(t.Rows, o.VarY))
 	return n, nil
 }
@@ -139,8 +143,8 @@ func (t *Table) steps(o ScalingOptions) (curves map[string][]step, order []strin
 
 // sizes are the settings that multiply to the GPUs of one engine, by their last part.
 var sizes = []string{
-	"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "tp", "pp", "dp", "tp_size", "pp_size", "dp_size",
-	"replicas",
+	"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+	"tp", "pp", "dp", "tp_size", "pp_size", "dp_size", "replicas",
 }
 
 // gpus is over how many GPUs the engine of a row is spread: the named column, or the product of the
@@ -209,7 +213,8 @@ func refused(steps []step) error {
 				words = append(words, u.String())
 			}
 			return fmt.Errorf("%s and %s must not be compared: %s\n\thint: choose runs that differ in their number of "+
-				"GPUs only, with --filter-by or other paths", steps[0].first().Title, s.first().Title, strings.Join(words, "; "))
+				"GPUs only, with --filter-by or other paths",
+				steps[0].first().Title, s.first().Title, strings.Join(words, "; "))
 		}
 	}
 	return nil

@@ -112,7 +112,8 @@ func ofRecord(e *report.Entry, short map[string]string) *Row {
 		r.Values[k], r.Values[short[k]] = textual(v), textual(v)
 	}
 	for _, v := range run.Values {
-		r.Chosen = append(r.Chosen, records.Setting{Key: strings.TrimPrefix(short[v.Key], "bench_cmd_args."), Value: v.Value})
+		key := strings.TrimPrefix(short[v.Key], "bench_cmd_args.")
+		r.Chosen = append(r.Chosen, records.Setting{Key: key, Value: v.Value})
 	}
 	for k, v := range map[string]string{
 		"scenario": e.Case.Scenario, "test": e.Case.Test, "phase": e.Case.Phase, "verdict": string(e.Verdict),

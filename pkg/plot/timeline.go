@@ -26,8 +26,8 @@ func Timeline(runs []records.Run) (Named, error) {
 	}
 	files := timed{runfiles.Over(first.Job, loads)}
 	if files.Empty() {
-		return Named{}, fmt.Errorf("%s has no samples of engines or GPUs\n\thint: the job of a serving test samples its engines; "+
-			"docs/how-to/gpus.md says when GPUs are sampled%s", first.Job, problems(files))
+		return Named{}, fmt.Errorf("%s has no samples of engines or GPUs\n\thint: the job of a serving test samples its "+
+			"engines; docs/how-to/gpus.md says when GPUs are sampled%s", first.Job, problems(files))
 	}
 	n := Named{Name: "TIMELINE", Runs: len(runs)}
 	start := files.start()
@@ -193,7 +193,8 @@ func panelsOver(r *runfiles.Run) []over {
 			list = append(list, over{label, high, series})
 		}
 	}
-	add("Requests in the engines", 0, slices.Concat(tracks("running", r.Running, 1, 0), tracks("waiting", r.Waiting, 1, 1)))
+	requests := slices.Concat(tracks("running", r.Running, 1, 0), tracks("waiting", r.Waiting, 1, 1))
+	add("Requests in the engines", 0, requests)
 	add("KV cache in use (%)", 0, tracks("KV cache", r.Cache, 100, 3))
 	add("Generated tokens/s", 0, tracks("tokens/s", r.Tokens, 1, 4))
 	add("GPU use (%)", 100, gpuTracks(r.Use))
@@ -254,9 +255,10 @@ func spreadOf(list []runfiles.Track) []figure.Series {
 	}
 	slices.Sort(seconds)
 	names := []string{"least of the GPUs", "mean of the GPUs", "most of the GPUs"}
+	styles := []int{figure.Grey, 0, figure.Grey}
 	out := make([]figure.Series, len(names))
 	for i, name := range names {
-		out[i] = figure.Series{Name: fmt.Sprintf("%s (%d)", name, len(list)), Style: []int{figure.Grey, 0, figure.Grey}[i], Line: true}
+		out[i] = figure.Series{Name: fmt.Sprintf("%s (%d)", name, len(list)), Style: styles[i], Line: true}
 	}
 	for _, at := range seconds {
 		mean, _ := moments(bins[at])
