@@ -53,7 +53,7 @@ lint: ## gofmt, vet, staticcheck, shellcheck, go.mod
 	@.ci/lint
 
 golden: ## rewrite golden files, to be read before they are committed
-	go test ./pkg/render ./pkg/report ./pkg/report/format -update
+	go test ./pkg/figure ./pkg/render ./pkg/report ./pkg/report/format -update
 
 docs: ## rewrite the generated reference pages, and the output that pages show
 	go test ./cmd/profllm -run 'TestReference|TestPagesRun' -update

@@ -130,7 +130,8 @@ type cli struct {
 	Collect    collectCmd    `cmd:"" meant:"judge" help:"Read finished runs, judge them and write result.json."`
 	Why        whyCmd        `cmd:"" meant:"explain,debug,analyze" help:"Find the first cause of a failure in a run or in any logs."`
 	Profile    profileCmd    `cmd:"" meant:"traces,nsys,perfetto,torch" help:"List the traces of profiled runs and how to open them."`
-	Report     reportCmd     `cmd:"" meant:"html,show,table,plot,generate-report" help:"Show records as tables, comparisons or one HTML page."`
+	Report     reportCmd     `cmd:"" meant:"html,show,table,generate-report" help:"Show records as tables, comparisons or one HTML page."`
+	Plot       plotCmd       `cmd:"" meant:"draw,chart,graph,figure,plot_pareto" help:"Draw results as PNG, SVG or on the terminal."`
 	Compare    compareCmd    `cmd:"" meant:"cmp" help:"Test whether the second set of runs is slower."`
 	Diff       diffCmd       `cmd:"" help:"List the differences of two runs; exit with 6 if their configurations differ."`
 	Lock       lockCmd       `cmd:"" help:"Write a lock file that reproduces a run."`

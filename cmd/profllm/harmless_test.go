@@ -50,7 +50,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 	require.NoError(t, os.WriteFile(log, []byte("INFO\nRuntimeError: CUDA out of memory "+nasty+"\n"), 0o644))
 	for _, args := range [][]string{
 		{"report", "results", "--html", "page.html"}, {"report", "--output", "csv", "results"}, {"report", "--output", "json", "results"}, {"report", "--output", "markdown", "results"},
-		{"report", "--output", "prometheus", "results"}, {"report", "--output", "otava", "results"}, {"trend", "results"}, {"compare", "results/one", "results/two", "--junit", "junit.xml"},
+		{"report", "--output", "prometheus", "results"}, {"report", "--output", "otava", "results"}, {"trend", "results"}, {"plot", "metrics", "results", "--terminal", "--var-y", "output_throughput"}, {"plot", "latency", "results", "--terminal"}, {"plot", "results", "--var-x", nasty}, {"compare", "results/one", "results/two", "--junit", "junit.xml"},
 		{"diff", "results/one", "results/bad"}, {"export", "llm-d", "--include-invalid", "results/one", "--output", "llmd.json"}, {"export", "pytorch", "--include-invalid", "results/one"},
 		{"why", "results/bad"}, {"slurm", "logs", "results/bad"}, {"slurm", "status", "results"}, {"collect", "results/bad"}, {"verify", nasty + ".toml"}, {nasty}, {"why", nasty},
 	} {

@@ -24,7 +24,7 @@ import (
 // HOLE is the address of a server that never answers. Every verb is here.
 var interrupted = map[string]string{
 	"slurm dry-run": "s.toml", "slurm submit": "s.toml", "slurm resume": "runs", "slurm status": "runs", "slurm watch": "runs", "slurm logs": "runs/run", "slurm cancel": "runs",
-	"collect": "runs", "why": "runs/run", "report": "runs", "compare": "runs/run runs/other", "diff": "runs/run runs/other", "lock": "runs/run", "trend": "runs",
+	"collect": "runs", "why": "runs/run", "report": "runs", "plot metrics": "runs --terminal --var-y output_throughput", "plot pareto": "runs --terminal", "plot latency": "runs --terminal", "plot distribution": "runs --terminal", "plot timeline": "runs/run", "plot scaling": "runs", "compare": "runs/run runs/other", "diff": "runs/run runs/other", "lock": "runs/run", "trend": "runs",
 	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "run": "s.toml", "serve": "s.toml", "stage": "s.toml",
 	"image list": "--system site.toml", "image stage": "--system site.toml x", "image prune": "--system site.toml", "verify": "s.toml", "init": "",
 	"bench serve": "--base-url HOLE --model m --num-prompts 3 --dataset-name random", "eval gsm8k": "--data .", "eval merge": "runs --save-results x.json", "bench suite": "--base-url HOLE", "proxy": "--prefill HOLE --decode HOLE --port 0", "nightly": "s.toml",

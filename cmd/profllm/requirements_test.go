@@ -45,6 +45,7 @@ var requirementAreas = map[string]string{
 	"OUT":  "reported metrics",
 	"PAR":  "parallelism and GPUs",
 	"PERF": "live monitoring",
+	"PLOT": "figures",
 	"PRF":  "profilers of servers",
 	"PL-D": "defects of other benchmark tools that profllm avoids",
 	"PL-F": "causes of failures",

@@ -62,6 +62,9 @@ func givenHardware(e *evidence) []validity.NodeGPU {
 // says why that is not known.
 func addGPUs(e *evidence, d *draft) {
 	r, ev, w := d.record, &d.facts, &d.late
+	if e.plan != nil {
+		r.Results.GPUHourUSD = e.plan.GPUHourUSD
+	}
 	if e.plan == nil || e.place == nil || len(e.load.Clients) == 0 || e.load.Client == "" {
 		return
 	}

@@ -20,6 +20,13 @@ type program struct {
 		Status struct{} `cmd:"" help:"Show states."`
 	} `cmd:""`
 	Secret struct{} `cmd:"" hidden:""`
+	Plot   struct {
+		Metrics struct {
+			VarX string   `placeholder:"COLUMN"`
+			Path []string `arg:"" optional:""`
+		} `cmd:"" default:"withargs" help:"Metrics."`
+		Pareto struct{} `cmd:"" help:"Pareto."`
+	} `cmd:""`
 }
 
 func model(t *testing.T) (*kong.Kong, *kong.Node) {
@@ -37,7 +44,7 @@ func TestCandidates(t *testing.T) {
 		want  []string
 		files bool
 	}{
-		{nil, []string{"slurm"}, false},
+		{nil, []string{"slurm", "plot"}, false},
 		{[]string{"slurm", "s"}, []string{"submit", "status"}, false},
 		{[]string{"slurm", "submit", "--w"}, []string{"--wait"}, false},
 		{[]string{"slurm", "submit", "--output", "j"}, []string{"json"}, false},
@@ -46,6 +53,11 @@ func TestCandidates(t *testing.T) {
 		{[]string{"slurm", "submit", "--system", ""}, nil, true},
 		{[]string{"slurm", "submit", "s"}, nil, true},
 		{[]string{"slurm", "submit", "s.toml", ""}, nil, false},
+		{[]string{"plot", ""}, []string{"metrics", "pareto"}, false},
+		{[]string{"plot", "r"}, nil, true},
+		{[]string{"plot", "results", "--v"}, []string{"--var-x"}, false},
+		{[]string{"plot", "--v"}, []string{"--var-x"}, false},
+		{[]string{"plot", "--var-x", "x", ""}, nil, true},
 	} {
 		list, files := Candidates(root, c.words)
 		var have []string
@@ -64,6 +76,7 @@ func TestUsageError(t *testing.T) {
 		"prog: there is no command \"sumbit\"\n\thint: did you mean \"prog slurm submit\"?":   {"sumbit"},
 		"prog: there is no command \"slurm x\"\n\thint: list the commands: prog slurm --help": {"slurm", "x"},
 		"prog slurm submit: missing argument <file>\n\thint: prog slurm submit --help":        {"slurm", "submit"},
+		"prog plot metrics: unknown flag --zz\n\thint: prog plot metrics --help":              {"plot", "results", "--zz"},
 		"prog: unknown flag --zzzzz\n\thint: prog --help":                                     {"--zzzzz"},
 	} {
 		_, err := k.Parse(args)

@@ -35,6 +35,9 @@ func Candidates(root *kong.Node, words []string) (list []Candidate, files bool) 
 	words = joinEquals(words)
 	done, current := words[:len(words)-1], words[len(words)-1]
 	at, positionals, waiting, onlyArgs := walk(root, done)
+	if at.DefaultCmd != nil && (strings.HasPrefix(current, "-") || !begun(at, current)) {
+		at = at.DefaultCmd
+	}
 	name, value, assigned := strings.Cut(current, "=")
 	switch {
 	case waiting != nil:
@@ -62,6 +65,13 @@ func Candidates(root *kong.Node, words []string) (list []Candidate, files bool) 
 		return nil, false
 	}
 	return values(p, "", current)
+}
+
+// begun reports whether a word is the beginning of a command of a group.
+func begun(at *kong.Node, word string) bool {
+	return slices.ContainsFunc(at.Children, func(n *kong.Node) bool {
+		return !n.Hidden && strings.HasPrefix(n.Name, word)
+	})
 }
 
 // joinEquals undoes what bash does to --flag=value: it makes three words of it,
@@ -93,15 +103,21 @@ func walk(root *kong.Node, words []string) (at *kong.Node, positionals int, wait
 		case !onlyArgs && w == "--":
 			onlyArgs = true
 		case !onlyArgs && len(w) > 1 && strings.HasPrefix(w, "-"):
+			if at.DefaultCmd != nil {
+				at = at.DefaultCmd
+			}
 			if flag := findFlag(at, w); flag != nil && !flag.IsBool() {
 				waiting = flag
 			}
 		default:
 			i := slices.IndexFunc(at.Children,
 				func(n *kong.Node) bool { return n.Name == w || slices.Contains(n.Aliases, w) })
-			if i >= 0 {
+			switch {
+			case i >= 0:
 				at = at.Children[i]
-			} else {
+			case at.DefaultCmd != nil:
+				at, positionals = at.DefaultCmd, positionals+1
+			default:
 				positionals++
 			}
 		}

@@ -23,10 +23,14 @@ func WithHelp(root *kong.Node, args []string) []string {
 	return args
 }
 
-// Command is the command that the first words name, and the words behind it.
+// Command is the command that the first words name, and the words behind it. Words that name no
+// command of a group are those of its default command, if it has one.
 func Command(node *kong.Node, args []string) (*kong.Node, []string) {
 	for i, word := range args {
 		next := child(node, word)
+		if next == nil && node.DefaultCmd != nil {
+			return node.DefaultCmd, args[i:]
+		}
 		if next == nil {
 			return node, args[i:]
 		}

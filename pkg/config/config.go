@@ -42,6 +42,9 @@ type System struct {
 	// GPUs of one node; default for a standalone system: those that this machine has.
 	GPUsPerNode   int `toml:"gpus_per_node"`
 	NTasksPerNode int `toml:"ntasks_per_node"` // --ntasks-per-node of the job.
+	// USD for an hour of one GPU, from which records and figures have costs (profllm); default: costs
+	// are not known.
+	GPUHourUSD *float64 `toml:"gpu_hour_usd"`
 	// Write --gres (profllm); default: true when gpus_per_node is set.
 	SupportsGPUDirectives *bool `toml:"supports_gpu_directives"`
 	// CloudAI's internal name of supports_gpu_directives.
@@ -240,6 +243,9 @@ func (s *System) check(t *source.Table) error {
 	}
 	if s.GPUsPerNode < 0 {
 		c.Addf(t.PosOf("gpus_per_node"), "gpus_per_node is %d, must be 0 or more", s.GPUsPerNode)
+	}
+	if v := s.GPUHourUSD; v != nil && !(*v >= 0 && *v <= 1e6) {
+		c.Addf(t.PosOf("gpu_hour_usd"), "gpu_hour_usd is %g, must be 0 to 1000000", *v)
 	}
 	seen := map[string]bool{}
 	for i, p := range s.Partitions {

@@ -36,7 +36,7 @@ func TestParseSample(t *testing.T) {
 	require.NoError(t, err)
 	for _, key := range source.Fields(System{}) {
 		ours := []string{
-			"qos", "reservation", "constraint", "supports_gpu_directives", "export", "compile_cache", "container_args", "container_rdma", "container_security", "network", "socket_interface", "launcher", "binary", "prologue", "preflight", "signatures",
+			"qos", "gpu_hour_usd", "reservation", "constraint", "supports_gpu_directives", "export", "compile_cache", "container_args", "container_rdma", "container_security", "network", "socket_interface", "launcher", "binary", "prologue", "preflight", "signatures",
 		}
 		require.True(t, top.Has(key) || slices.Contains(ours, key), "key %s does not stand in %s", key, sample)
 	}
@@ -45,7 +45,7 @@ func TestParseSample(t *testing.T) {
 // covers: CD-45, PL-D3, LIB-7
 func TestParseReportsEveryMistake(t *testing.T) {
 	_, err := Parse("site.toml",
-		[]byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\ncompile_cache='tmp/$USER'\ncontainer_security='privilege'\nnetwork='eva'\nsocket_interface='^docker,lo'\n[[partitions]]\nname='main'\n"))
+		[]byte("name='n'\nscheduler='slurm'\noutput_path='o'\ndefault_partition='mian'\ngpus_per_nod=4\nlauncher='pixis'\ncompile_cache='tmp/$USER'\ncontainer_security='privilege'\nnetwork='eva'\nsocket_interface='^docker,lo'\ngpu_hour_usd=-1\n[[partitions]]\nname='main'\n"))
 	require.EqualError(t, err, `site.toml:1:1: install_path is required
 site.toml:4:1: default_partition "mian" is not among the partitions
 	hint: did you mean "main"? known: main
@@ -60,7 +60,8 @@ site.toml:8:1: unknown container_security "privilege"
 site.toml:9:1: unknown network "eva"
 	hint: did you mean "efa"? known: efa, none
 site.toml:10:1: socket_interface "^docker,lo" is not the name of one interface
-	hint: write socket_interface = "auto"; lists and exclusions are NCCL's alone: set NCCL_SOCKET_IFNAME in global_env_vars`)
+	hint: write socket_interface = "auto"; lists and exclusions are NCCL's alone: set NCCL_SOCKET_IFNAME in global_env_vars
+site.toml:11:1: gpu_hour_usd is -1, must be 0 to 1000000`)
 }
 
 // A system file of another scheduler is not made one of Slurm by its key alone.

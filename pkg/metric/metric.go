@@ -69,7 +69,9 @@ func (m Metric) Of(r *result.Result) Value {
 		return Value{}
 	}
 	v := m.of(r)
-	withheld := func(key string) bool { return key == m.Key || key == m.Key+".value" }
+	withheld := func(key string) bool {
+		return key == m.Key || key == m.Key+".value" || slices.Contains(basis[m.Key], key)
+	}
 	if v != nil && r.Validity != nil && slices.ContainsFunc(r.Validity.Withheld, withheld) {
 		return Value{Withheld: true}
 	}
@@ -191,7 +193,7 @@ var (
 var Usual = []Metric{Throughput, MedianTTFT, P99TTFT, MedianTPOT, P99TPOT, Accuracy}
 
 // All are those that a table may show beside further latencies.
-var All = slices.Concat(TTFT, TPOT, served, GPU, offline())
+var All = slices.Concat(TTFT, TPOT, served, GPU, Cost, offline())
 
 // served are the others of a server under load, and those of an evaluation.
 var served = []Metric{
@@ -217,6 +219,40 @@ var GPU = []Metric{
 	drawn("gpu_energy_j", "GPU energy", "J", 0, func(m *result.Metrics) *float64 { return m.GPUEnergy }),
 	drawn("joules_per_output_token", "Energy/output token", "J", 3,
 		func(m *result.Metrics) *float64 { return m.JoulesPerOutputToken }),
+}
+
+// Cost is what a million tokens cost, in money where the price of the GPUs is known, and in energy
+// where that was measured.
+//
+//	usd_per_million_output_tokens = gpu_hour_usd x gpus / 3600 / output_throughput x 1e6
+//	usd_per_million_tokens        = gpu_hour_usd x gpus / 3600 / total_token_throughput x 1e6
+//	kwh_per_million_output_tokens = joules_per_output_token x 1e6 / 3.6e6
+var Cost = []Metric{
+	drawn("usd_per_million_output_tokens", "Cost/1M output tokens", "USD", 3,
+		func(m *result.Metrics) *float64 { return usdPerMillion(m, m.OutputThroughput) }),
+	drawn("usd_per_million_tokens", "Cost/1M tokens", "USD", 3,
+		func(m *result.Metrics) *float64 { return usdPerMillion(m, m.TotalTokenThroughput) }),
+	drawn("kwh_per_million_output_tokens", "Energy/1M output tokens", "kWh", 3, func(m *result.Metrics) *float64 {
+		if m.JoulesPerOutputToken == nil {
+			return nil
+		}
+		return new(*m.JoulesPerOutputToken / 3.6)
+	}),
+}
+
+// usdPerMillion is the cost of a million tokens at so many tokens/s, of all GPUs that served.
+func usdPerMillion(m *result.Metrics, throughput *float64) *float64 {
+	if m.GPUHourUSD == nil || m.GPUs == nil || throughput == nil || !(*throughput > 0) {
+		return nil
+	}
+	return new(*m.GPUHourUSD * float64(*m.GPUs) / 3600 / *throughput * 1e6)
+}
+
+// basis are the keys that a cost is computed from: where a check withholds one, it withholds the cost.
+var basis = map[string][]string{
+	"usd_per_million_output_tokens": {"output_throughput"},
+	"usd_per_million_tokens":        {"total_token_throughput"},
+	"kwh_per_million_output_tokens": {"joules_per_output_token", "gpu_energy_j"},
 }
 
 func drawn(key, name, unit string, digits int, of func(*result.Metrics) *float64) Metric {

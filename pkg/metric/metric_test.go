@@ -37,3 +37,29 @@ func TestFloors(t *testing.T) {
 		require.Equal(t, want, m.Floor(), key)
 	}
 }
+
+// Costs follow from the price of the GPUs and from energy that was measured; a number that they are
+// computed from and that a check withholds, withholds them.
+// covers: PLOT-8
+func TestCost(t *testing.T) {
+	r := &result.Result{Validity: &result.Validity{}}
+	m := &r.Results
+	m.OutputThroughput, m.TotalTokenThroughput, m.GPUs = new(2000.0), new(10000.0), new(8)
+	value := func(key string) metric.Value {
+		x, err := metric.Find(key)
+		require.NoError(t, err)
+		return x.Of(r)
+	}
+	require.Equal(t, metric.Value{}, value("usd_per_million_output_tokens"), "no price")
+	require.Equal(t, metric.Value{}, value("kwh_per_million_output_tokens"), "no energy")
+	m.GPUHourUSD, m.JoulesPerOutputToken = new(3.0), new(0.9)
+	require.InDelta(t, 3.0*8/3600/2000*1e6, *value("usd_per_million_output_tokens").Number, 1e-12)
+	require.InDelta(t, 3.0*8/3600/10000*1e6, *value("usd_per_million_tokens").Number, 1e-12)
+	require.InDelta(t, 0.25, *value("kwh_per_million_output_tokens").Number, 1e-12)
+	r.Validity.Withheld = []string{"output_throughput", "gpu_energy_j"}
+	require.True(t, value("usd_per_million_output_tokens").Withheld)
+	require.True(t, value("kwh_per_million_output_tokens").Withheld)
+	require.NotNil(t, value("usd_per_million_tokens").Number)
+	*m.OutputThroughput = 0
+	require.Equal(t, metric.Value{}, value("usd_per_million_output_tokens"))
+}

@@ -347,6 +347,7 @@ func (p *Plan) allocate(in Input) error {
 	if sys.GPUDirectives() {
 		p.Job.GPUsPerNode = sys.GPUsPerNode
 	}
+	p.GPUHourUSD = sys.GPUHourUSD
 	p.Notes = append(append(p.Notes, sys.Warnings...), chosen.Notes...)
 	return c.Err()
 }

@@ -38,7 +38,9 @@ type Plan struct {
 	Binary    string    `json:"binary"` // profllm on the nodes
 	Simulated bool      `json:"simulated,omitempty"`
 
-	Job         Job    `json:"job"`
+	Job        Job      `json:"job"`
+	GPUHourUSD *float64 `json:"gpu_hour_usd,omitempty"` // the site's price of an hour of one GPU
+
 	Launcher    string `json:"launcher"`
 	Image       string `json:"image,omitempty"`
 	ImageDigest string `json:"image_digest,omitempty"` // of the staged file

@@ -333,3 +333,7 @@ func valuesOf(runs []*records.Run, of func(*records.Run) string) string {
 	delete(have, "")
 	return strings.Join(slices.Sorted(maps.Keys(have)), ", ")
 }
+
+// Differences says what forbids to compare two sets of runs, each of which was asked for the same, and
+// in what else they differ.
+func Differences(a, b []*records.Run) (refused, differs []Unlike) { return unlike(a, b) }

@@ -68,7 +68,7 @@ type Cost struct {
 var sweepMetrics = []metric.Metric{
 	metric.Throughput, metric.PerGPU, metric.PerUser, metric.MedianTTFT, metric.P99TTFT, metric.MedianTPOT,
 	metric.P99TPOT,
-	metric.SuccessShare, metric.Accuracy,
+	metric.SuccessShare, metric.Accuracy, metric.Cost[0],
 }
 
 // addSweeps makes a table of the points of each sweep, and of each phase of it.
@@ -264,6 +264,9 @@ func cost(entries []*Entry, s *Sweep) Cost {
 		}
 		timed[e.Case.Step] = true
 		c.GPU = cmp.Or(c.GPU, e.Run.GPU())
+		if usd := r.Results.GPUHourUSD; usd != nil {
+			c.GPUHourUSD = usd
+		}
 		if jobs[e.Run.Job] {
 			continue
 		}
@@ -294,7 +297,11 @@ func (c *Cost) project(seconds float64) {
 
 func (c *Cost) projectGPUs(hours float64) {
 	c.GPUHours, c.SavedGPUHours = &hours, new(max(c.forAll(hours)-hours, 0))
-	if usd, ok := price(c.GPU); ok {
+	usd, ok := price(c.GPU)
+	if c.GPUHourUSD != nil { // the site's
+		usd, ok = *c.GPUHourUSD, true
+	}
+	if ok {
 		c.GPUHourUSD, c.USD, c.SavedUSD = &usd, new(hours*usd), new(*c.SavedGPUHours*usd)
 	}
 }

@@ -47,6 +47,11 @@ type Energy struct {
 	JoulesPerOutputToken *float64 `json:"joules_per_output_token,omitempty" jsonschema:"gpu_energy_j divided by total_output_tokens: GPUs only, including the roles' idle GPUs, without hosts and switches"`
 }
 
+// Price is what the site says that its GPUs cost. Costs are computed from it where they are shown.
+type Price struct {
+	GPUHourUSD *float64 `json:"gpu_hour_usd,omitempty" jsonschema:"price of an hour of one GPU, USD, by gpu_hour_usd of the system file"`
+}
+
 // EnergyKeys returns the keys of Energy in a record.
 func EnergyKeys() []string {
 	return []string{"gpu_energy_j", "gpu_power_w", "joules_per_output_token"}

@@ -25,6 +25,7 @@ type Metrics struct {
 	Diffusion
 	Probes
 	Energy
+	Price
 
 	// Derived names the keys that profllm computed because the client did not
 	// report them, sorted.

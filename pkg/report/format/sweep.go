@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -190,7 +191,7 @@ func costLines(c report.Cost) []string {
 		line := fmt.Sprintf("%.4f GPU-hours, saved %.4f", *c.GPUHours, *c.SavedGPUHours)
 		if c.GPUHourUSD != nil {
 			line += fmt.Sprintf("; at %.2f USD per %s hour %.2f USD, saved %.2f USD",
-				*c.GPUHourUSD, printable.Line(c.GPU), *c.USD, *c.SavedUSD)
+				*c.GPUHourUSD, printable.Line(cmp.Or(c.GPU, "GPU")), *c.USD, *c.SavedUSD)
 		}
 		lines = append(lines, line)
 	}

@@ -1,0 +1,182 @@
+// Package figure draws figures of panels with curves and points, as PNG, as SVG and as text on a
+// terminal. It knows nothing of results: whoever asks for a figure says what stands where.
+//
+// Every form shows the same: marks that differ in shape and in lightness, so that neither colour
+// blindness nor a printer loses a series, a legend below the panels, and a caption. A point that
+// is not finite, or that its scale has no place for, is left out and counted in the caption.
+// The bytes of PNG and SVG are the same for the same figure.
+//
+//	f := figure.Figure{Title: "TTFT", Panels: [][]figure.Panel{{panel}}}
+//	err := f.SVG(w)
+package figure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/profllm/profllm/pkg/printable"
+)
+
+// Figure is rows of panels below a title and above a legend and a caption.
+type Figure struct {
+	Title   string
+	Caption []string  // a paragraph each
+	Panels  [][]Panel // rows
+	// Height of a panel in inches, with its labels; 0 for DefaultHeight.
+	Height float64
+	Aspect float64 // width of a panel over its height; 0 for 1
+}
+
+// DefaultHeight is that of vllm bench sweep plot, in inches.
+const DefaultHeight = 6.4
+
+// Panel is one pair of axes.
+type Panel struct {
+	Title  string
+	X, Y   Axis
+	Series []Series
+	Spans  []Span
+}
+
+// Axis is one dimension. Its label names the unit.
+type Axis struct {
+	Label    string
+	Scale    Scale
+	FromZero bool // the axis begins at 0, if its scale has a 0
+	Tight    bool // the axis ends where the numbers do, and not at the next tick
+	// Low and High are kept within the axis, whatever the points are; nil for none.
+	Low, High *float64
+}
+
+// Span is a range of X with a name, behind the data.
+type Span struct {
+	Name     string
+	From, To float64
+}
+
+// Series is points of one kind.
+type Series struct {
+	Name string // in the legend; series of one name share an entry; "" for none
+	// Style chooses colour, mark and dashes: series of one style look alike. See Grey.
+	Style  int
+	Line   bool // through the points, in their order
+	Dashed bool // whatever the style says
+	Marks  bool
+	Points []Point
+}
+
+// Grey is the style of what stands in the background.
+const Grey = -1
+
+// Point is one point.
+type Point struct {
+	X, Y       float64
+	XErr, YErr float64 // half the length of an error bar; 0 for none
+	Label      string  // beside the point, where there is room
+	Hollow     bool    // an outline: the value stands, and what it shows is in doubt
+}
+
+// usable are the points of a series that a panel has a place for.
+func (p *Panel) usable(s Series) []Point {
+	out := make([]Point, 0, len(s.Points))
+	for _, q := range s.Points {
+		if p.X.Scale.holds(q.X) && p.Y.Scale.holds(q.Y) {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// lost counts the points that are not drawn.
+func (f *Figure) lost() (n int) {
+	for _, row := range f.Panels {
+		for i := range row {
+			for _, s := range row[i].Series {
+				n += len(s.Points) - len(row[i].usable(s))
+			}
+		}
+	}
+	return n
+}
+
+// named is a series of the legend.
+type named struct {
+	name  string
+	style int
+	look  Series
+}
+
+// mostNames is how many series a legend lists.
+const mostNames = 24
+
+// legend lists the series that have a name, each once, and how many more there are.
+func (f *Figure) legend() (list []named, more int) {
+	seen := map[string]bool{}
+	for _, row := range f.Panels {
+		for _, p := range row {
+			for _, s := range p.Series {
+				if s.Name == "" || seen[s.Name] {
+					continue
+				}
+				if seen[s.Name] = true; len(list) == mostNames {
+					more++
+					continue
+				}
+				list = append(list, named{name: s.Name, style: s.Style, look: s})
+			}
+		}
+	}
+	return list, more
+}
+
+// notes are the caption with what the drawing itself left out.
+func (f *Figure) notes(unlabelled int) []string {
+	list := slices.Clone(f.Caption)
+	if n := f.lost(); n > 0 {
+		list = append(list, fmt.Sprintf("%s not drawn: not a finite number, or not above 0 on a log scale.",
+			points(n)))
+	}
+	if unlabelled > 0 {
+		list = append(list, fmt.Sprintf("No room for %d of the labels.", unlabelled))
+	}
+	return list
+}
+
+func points(n int) string {
+	if n == 1 {
+		return "1 point is"
+	}
+	return fmt.Sprintf("%d points are", n)
+}
+
+// columns is the width of the widest row, at least 1.
+func (f *Figure) columns() int {
+	n := 1
+	for _, row := range f.Panels {
+		n = max(n, len(row))
+	}
+	return n
+}
+
+// clean makes text of unknown origin a single line that XML and a terminal can hold.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == 0xFFFE || r == 0xFFFF {
+			return utf8.RuneError
+		}
+		return r
+	}, printable.Line(s))
+}
+
+// cut shortens a text to a number of characters.
+func cut(s string, most int) string {
+	if s = clean(s); utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+func finite(x float64) bool { return math.Abs(x) <= 1e100 }
