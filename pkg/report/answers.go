@@ -33,6 +33,7 @@ const (
 
 const (
 	mostChoices = 8 // answered at the top
+	mostChanges = 4 // told one by one
 	mostNames   = 3 // runs in a sentence
 	mostCauses  = 3
 	longestLine = 120 // runes of a log line in a sentence

@@ -114,13 +114,13 @@ func TestBestAndCertainty(t *testing.T) {
 			"Not known: the largest difference between them is 0 %, and one run per setting cannot show whether repeats would keep the order.", report.Tie, false},
 		{"shown", []tried{{4, around(400, little...), nil}, {16, around(800, little...), nil}},
 			"max_concurrency=16 has the highest throughput of the 2 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs.",
-			"Sure: max_concurrency=4 is worse by more than noise and by more than 2 % (-50.0 % [-50.2, -49.8], 6 runs against 6).", report.Shown, false},
+			"Shown: max_concurrency=4 is worse by more than noise and by more than 2 % (-50.0 % [-50.2, -49.8], 6 runs against 6).", report.Shown, false},
 		{"shown against two", []tried{{4, around(400, little...), nil}, {16, around(800, little...), nil}, {8, around(600, little...), nil}},
 			"max_concurrency=16 has the highest throughput of the 3 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs.",
-			"Sure: each of the others is worse by more than noise and by more than 2 %; the next is max_concurrency=8 (-25.0 % [-25.3, -24.7], 6 runs against 6).", report.Shown, false},
+			"Shown: each of the others is worse by more than noise and by more than 2 %; the next is max_concurrency=8 (-25.0 % [-25.3, -24.7], 6 runs against 6).", report.Shown, false},
 		{"a shown tie", []tried{{4, around(799, little...), nil}, {16, around(800, little...), nil}},
 			"max_concurrency=16 and max_concurrency=4 tie for the highest throughput of the 2 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 799 tok/s, at 40.0 ms and 4.00 ms, on 4 GPUs.",
-			"Sure: they differ by 0.125 % (interval [-0.52, +0.27], 6 runs against 6), and the interval excludes a difference above 2 %.", report.Tie, false},
+			"Shown: they differ by 0.125 % (interval [-0.52, +0.27], 6 runs against 6), and the interval excludes a difference above 2 %.", report.Tie, false},
 		{"noise", []tried{{4, around(794, much...), nil}, {16, around(800, much...), nil}},
 			"max_concurrency=16 and max_concurrency=4 tie for the highest throughput of the 2 settings of s: 796 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 790 tok/s, at 40.0 ms and 4.00 ms, on 4 GPUs.",
 			"Not known: they differ by 0.750 % (interval [-12.7, +11.2], 6 runs against 6), and the runs neither show nor exclude a difference above 2 %.", report.Tie, false},
@@ -295,8 +295,8 @@ func TestChangeBetweenGroups(t *testing.T) {
 		}
 	}
 	r := report.Build(load(t, root), report.Options{GroupBy: []string{"cmd_args.docker_image_url"}})
-	require.Equal(t, "a0 and a1, cmd_args.docker_image_url=image:2 against cmd_args.docker_image_url=image:1: regressed "+
-		"(6 runs against 6 runs). Regressed: throughput -5.00 % [-5.38, -4.62]; same within noise: median TTFT, "+
+	require.Equal(t, "a0 and a1, cmd_args.docker_image_url=image:2 against cmd_args.docker_image_url=image:1 "+
+		"(6 runs against 6): regressed: throughput -5.00 % [-5.38, -4.62]; same within noise: median TTFT, "+
 		"P99 TTFT, median TPOT and P99 TPOT.", said(r, report.AskChange))
 	require.Equal(t, report.Regressed, r.Changes[0].Judgements[0].Verdict)
 

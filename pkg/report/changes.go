@@ -117,25 +117,38 @@ func apartFrom(r *records.Run, by []string) string {
 
 // sayChanges tells what changed: between two sets of runs, or between groups.
 func (r *Report) sayChanges() {
-	for i := range r.Judgements {
-		j := &r.Judgements[i]
-		r.say(AskChange, j.text(j.Test, "the second", "the first"), j.medians())
-	}
-	alone := []string{}
+	r.sayJudgements(r.Judgements, "the second", "the first")
+	var alone []string
 	for i := range r.Changes {
 		c := &r.Changes[i]
+		r.sayJudgements(c.Judgements, c.Second, c.First)
 		if len(c.Judgements) == 0 {
 			alone = append(alone, c.Second)
-		}
-		for k := range c.Judgements {
-			j := &c.Judgements[k]
-			r.say(AskChange, j.text(j.Test, c.Second, c.First), j.medians())
 		}
 	}
 	if len(alone) > 0 {
 		r.say(AskChange, fmt.Sprintf("No change is tested for %s: no run has a counterpart in %s that differs only in "+
 			"the settings of the groups.", some(alone), r.Changes[0].First), nil)
 	}
+}
+
+// sayJudgements tells each of a few judgements, and of many how many there are and the worst.
+func (r *Report) sayJudgements(list []Judgement, second, first string) {
+	if len(list) <= mostChanges {
+		for i := range list {
+			r.say(AskChange, list[i].text(second, first), list[i].medians())
+		}
+		return
+	}
+	count := map[Outcome]int{}
+	at := 0
+	for i := range list {
+		if count[list[i].Verdict]++; list[i].Verdict.rank() < list[at].Verdict.rank() {
+			at = i
+		}
+	}
+	r.say(AskChange, fmt.Sprintf("%d comparisons of %s against %s: %s. The first of the worst: %s", len(list), second,
+		first, tally(count), list[at].text(second, first)), list[at].medians())
 }
 
 func (j *Judgement) medians() []string {
@@ -149,20 +162,18 @@ func (j *Judgement) medians() []string {
 }
 
 // text says what changed from the first to the second, worst first.
-func (j *Judgement) text(test, second, first string) string {
-	head := fmt.Sprintf("%s%s, %s against %s: %s", test, j.Kind.Suffix(), second, first, j.Verdict)
+func (j *Judgement) text(second, first string) string {
+	head := fmt.Sprintf("%s%s, %s against %s", j.Test, j.Kind.Suffix(), second, first)
 	switch {
 	case len(j.NotComparable) > 0:
-		return head + ": " + j.NotComparable[0].String() + "."
+		return fmt.Sprintf("%s: %s: %s.", head, j.Verdict, j.NotComparable[0])
 	case len(j.First.Runs) == 0:
-		return head + ": the first has no run that can be a baseline."
+		return fmt.Sprintf("%s: %s: the first has no run that can be a baseline.", head, j.Verdict)
 	case len(j.Second.Runs) == 0:
-		return head + ": the second has no run that can be compared."
+		return fmt.Sprintf("%s: %s: the second has no run that can be compared.", head, j.Verdict)
 	case len(j.Metrics) == 0:
-		return head + "."
+		return fmt.Sprintf("%s: %s.", head, j.Verdict)
 	}
-	head += fmt.Sprintf(" (%s against %s)", quantity.Count(len(j.Second.Runs), "run"),
-		quantity.Count(len(j.First.Runs), "run"))
 	var parts []string
 	for _, o := range outcomes {
 		var said []string
@@ -171,14 +182,12 @@ func (j *Judgement) text(test, second, first string) string {
 				said = append(said, v.shiftText())
 			}
 		}
-		if len(said) == len(j.Metrics) {
-			return head + ": " + quantity.List(said) + "."
-		}
 		if len(said) > 0 {
 			parts = append(parts, string(o)+": "+quantity.List(said))
 		}
 	}
-	return head + ". " + capital(strings.Join(parts, "; ")) + "."
+	return fmt.Sprintf("%s (%s against %d): %s.", head, quantity.Count(len(j.Second.Runs), "run"), len(j.First.Runs),
+		strings.Join(parts, "; "))
 }
 
 // shiftText is a metric with its shift, unless that is nothing but noise.

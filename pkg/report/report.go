@@ -47,8 +47,8 @@ const (
 // Report is everything that is shown, in order.
 type Report struct {
 	Schema      string       `json:"schema"`
-	Simulated   int          `json:"simulated"` // runs of a simulated engine: no measurements
-	Answers     []Answer     `json:"answers,omitempty"`
+	Simulated   int          `json:"simulated"`         // runs of a simulated engine: no measurements
+	Answers     []Answer     `json:"answers,omitempty"` // the sentences with which the report opens
 	Runs        []Entry      `json:"runs"`
 	Repeats     []Repeats    `json:"repeats,omitempty"`    // of Build
 	Judgements  []Judgement  `json:"judgements,omitempty"` // of Pair

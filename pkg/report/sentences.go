@@ -271,10 +271,10 @@ func (c *Choice) certaintyText() string {
 	}
 	next := c.Candidates[1].Against
 	if c.Within == 2 {
-		return fmt.Sprintf("Sure: %s is worse by more than noise and by more than %g %% (%s).", c.Candidates[1].Name,
+		return fmt.Sprintf("Shown: %s is worse by more than noise and by more than %g %% (%s).", c.Candidates[1].Name,
 			c.Metric.Floor(), against(next))
 	}
-	return fmt.Sprintf("Sure: each of the others is worse by more than noise and by more than %g %%; the next is %s (%s).",
+	return fmt.Sprintf("Shown: each of the others is worse by more than noise and by more than %g %%; the next is %s (%s).",
 		c.Metric.Floor(), c.Candidates[1].Name, against(next))
 }
 
@@ -318,7 +318,7 @@ func (c *Choice) tieSure() string {
 			map[bool]string{true: "the next one is", false: fmt.Sprintf("the next %d are", n)}[n == 1])
 	}
 	if shown {
-		return fmt.Sprintf("Sure: %s, and the interval excludes a difference above %s.%s",
+		return fmt.Sprintf("Shown: %s, and the interval excludes a difference above %s.%s",
 			differ, floor, open)
 	}
 	return fmt.Sprintf("Not known: %s, and the runs neither show nor exclude a difference above %s.%s", differ, floor,

@@ -123,7 +123,7 @@ func repeated(s *report.Sweep) bool {
 // pointCells show a point; the numbers of one that is not usable are not shown.
 func pointCells(s *report.Sweep, p report.Point) []cell {
 	how := word
-	if !p.Usable {
+	if !p.Usable || p.Doubtful() {
 		how = reject
 	}
 	var cells []cell
