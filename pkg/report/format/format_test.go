@@ -236,3 +236,21 @@ func TestCurves(t *testing.T) {
 	require.NoError(t, format.HTML(&page, report.Build(load(t, root), report.Options{})))
 	require.Contains(t, page.String(), ">Throughput by max_num_seqs</text>", "a sweep of one setting is drawn over it")
 }
+
+// Each point and each sentence leads to the files of its run; the text is escaped.
+func TestPageLeadsToRuns(t *testing.T) {
+	inTemp(t)
+	night(t)
+	var page bytes.Buffer
+	link := func(dir string) string { return `./"` + dir + `"` }
+	require.NoError(t, format.Page{Link: link}.Write(&page, report.Build(load(t, root), report.Options{})))
+	html := page.String()
+	for _, step := range []string{"1", "2", "3", "4"} {
+		require.Contains(t, html, `<a href="./%22`+root+`/sweep/0/`+step+`%22">`)
+	}
+	require.Contains(t, html, `<a href="./%22`+root+`/sweep/0/2%22" title="files of `+root+`/sweep/0/2">files</a>`)
+	require.Regexp(t, `<nav>(?s:.*)<a href="#s1">Sweep: sweep</a>`, html)
+	require.Less(t, strings.Index(html, "<h2>Answers</h2>"), strings.Index(html, "<svg"))
+	require.Less(t, strings.Index(html, "<h2>Tests</h2>"), strings.Index(html, `<h2 id="cloudai">`))
+	require.Contains(t, html, "Not drawn, because not valid: max_num_seqs=256.")
+}
