@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +43,29 @@ type pageFlag struct {
 
 // write writes the page, if one is wanted.
 func (f pageFlag) write(r *report.Report) error {
-	return format.PageFile(f.HTML).WriteBy(func(w io.Writer) error { return format.HTML(w, r) })
+	page := format.Page{Link: linksFrom(f.HTML)}
+	return format.PageFile(f.HTML).WriteBy(func(w io.Writer) error { return page.Write(w, r) })
+}
+
+// linksFrom gives the links of a page to directories: relative, so that they work where the folder
+// of both is moved, and none to what is no directory, such as a run of an archive.
+func linksFrom(page string) func(dir string) string {
+	base, err := filepath.Abs(filepath.Dir(page))
+	return func(dir string) string {
+		to, absErr := filepath.Abs(dir)
+		if err != nil || absErr != nil {
+			return ""
+		}
+		if info, err := os.Stat(to); err != nil || !info.IsDir() {
+			return ""
+		}
+		rel, err := filepath.Rel(base, to)
+		if err != nil {
+			return ""
+		}
+		path := url.URL{Path: filepath.ToSlash(rel) + "/"}
+		return "./" + strings.TrimPrefix(path.EscapedPath(), "./")
+	}
 }
 
 // check refuses files that must not be written, before anything is printed.

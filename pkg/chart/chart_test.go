@@ -209,3 +209,27 @@ func TestLinesOfSeries(t *testing.T) {
 	require.Equal(t, 1, strings.Count(one, "<polyline"))
 	require.NotContains(t, one, ">tp=1</text>", "one line needs no name")
 }
+
+// A named point has its label beside it, unless there is no room.
+func TestNamedPoints(t *testing.T) {
+	var points []chart.Point
+	for _, x := range []float64{1, 1.001, 2, 4} {
+		points = append(points, chart.Point{Label: "n" + strconv.FormatFloat(x, 'g', -1, 64), X: x, Y: x, Named: true})
+	}
+	points = append(points, chart.Point{Label: "silent", X: 3, Y: 1})
+	for range 20 { // no room around this one
+		points = append(points, chart.Point{Label: "crowd", X: 2.5, Y: 2.5, Named: true})
+	}
+	var said []string
+	all := parse(t, chart.Points{Title: "t", FromZero: true, Points: points}.SVG())
+	for _, e := range named(all, "text") {
+		if strings.HasPrefix(e.text, "n") || e.text == "silent" || e.text == "crowd" {
+			said = append(said, e.text)
+		}
+	}
+	require.Contains(t, said, "n1")
+	require.Contains(t, said, "n2")
+	require.Contains(t, said, "n4")
+	require.NotContains(t, said, "silent")
+	require.Less(t, strings.Count(strings.Join(said, " "), "crowd"), 5)
+}

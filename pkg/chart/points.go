@@ -16,7 +16,7 @@ type Points struct {
 	FromZero       bool // both axes begin at zero
 }
 
-// Point is one point. Its label stands beside it if it is marked.
+// Point is one point. Its label stands beside it if it is marked or named.
 type Point struct {
 	Label string
 	Tip   string // a tooltip; "" for the label
@@ -28,6 +28,8 @@ type Point struct {
 	// Hollow points are outlines, by the class hollow: their value stands, and what is
 	// claimed of it is not proven.
 	Hollow bool
+	// Named points have their label beside them where there is room.
+	Named bool
 }
 
 const (
@@ -65,6 +67,7 @@ func (p Points) SVG() string {
 	for _, q := range drawn {
 		q.draw(&d, x(q.X), y(q.Y), slices.Index(names, q.Series)%colours)
 	}
+	labels(&d, drawn, x, y)
 	d.addf("</svg>")
 	return d.String()
 }
@@ -119,7 +122,7 @@ func (q Point) draw(d *drawing, x, y float64, colour int) {
 	}
 	d.addf(`<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, f(x), f(y), f(radius),
 		escape(cmp.Or(q.Tip, q.Label)))
-	if q.Mark {
+	if q.Mark && !q.Named { // labels places the others
 		anchor, at := "start", x+9
 		if x > (plotLeft+plotRight)/2 {
 			anchor, at = "end", x-9

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/stats"
@@ -76,6 +77,15 @@ func (m Metric) Of(r *result.Result) Value {
 		return Value{Withheld: true}
 	}
 	return Value{Number: v}
+}
+
+// Shown is a value as tables have it: three significant digits. Counts, scores and the share of
+// answered requests keep their own: 99.97 % is not 100.
+func (m Metric) Shown(x float64) string {
+	if m.Digits == 0 || m.Key == SuccessShare.Key || m.Key == Accuracy.Key {
+		return strconv.FormatFloat(x, 'f', m.Digits, 64)
+	}
+	return quantity.Significant(x)
 }
 
 // Beats reports whether a is better than b.

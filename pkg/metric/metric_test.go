@@ -63,3 +63,16 @@ func TestCost(t *testing.T) {
 	*m.OutputThroughput = 0
 	require.Equal(t, metric.Value{}, value("usd_per_million_output_tokens"))
 }
+
+func TestShown(t *testing.T) {
+	for _, c := range []struct {
+		m    metric.Metric
+		x    float64
+		want string
+	}{
+		{metric.Throughput, 9176.053, "9180"}, {metric.MedianTTFT, 6.6669, "6.67"}, {metric.Successful, 1319, "1319"},
+		{metric.SuccessShare, 99.97, "99.97"}, {metric.Accuracy, 0.79512, "0.7951"},
+	} {
+		require.Equal(t, c.want, c.m.Shown(c.x))
+	}
+}

@@ -8,6 +8,7 @@ package quantity
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -134,4 +135,26 @@ func Paths(paths []string) string {
 		parts = append(parts, filepath.Join(dir, last))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Significant is a measured number with three significant digits, in full: 9180, 18.6, 0.0144.
+func Significant(x float64) string {
+	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	const digits = 3
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	if err != nil || math.Abs(rounded) < 1e-6 || math.Abs(rounded) >= 1e15 {
+		return strconv.FormatFloat(x, 'g', digits, 64)
+	}
+	behind := digits - 1 - int(math.Floor(math.Log10(math.Abs(rounded))))
+	return strconv.FormatFloat(rounded, 'f', max(behind, 0), 64)
+}
+
+// List joins names as a sentence does: a, b and c.
+func List(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
 }

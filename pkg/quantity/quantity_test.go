@@ -1,6 +1,7 @@
 package quantity_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -69,4 +70,21 @@ func TestPaths(t *testing.T) {
 	} {
 		require.Equal(t, want, quantity.Paths(paths))
 	}
+}
+
+func TestSignificant(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 9176.053: "9180", 123456: "123000", 18.6131: "18.6", 20: "20.0", 100: "100", 6.6669: "6.67",
+		0.01444: "0.0144", 999.6: "1000", 9.996: "10.0", 0.9996: "1.00", -49.54: "-49.5", 1e-9: "1e-09", 1e16: "1e+16",
+	} {
+		require.Equal(t, want, quantity.Significant(x))
+	}
+	require.Equal(t, "NaN", quantity.Significant(math.NaN()))
+}
+
+func TestList(t *testing.T) {
+	require.Equal(t, "", quantity.List(nil))
+	require.Equal(t, "a", quantity.List([]string{"a"}))
+	require.Equal(t, "a and b", quantity.List([]string{"a", "b"}))
+	require.Equal(t, "a, b and c", quantity.List([]string{"a", "b", "c"}))
 }

@@ -190,6 +190,7 @@ func hold(first, second []set, q question, together func(x, y set) bool) (*Repor
 		r.Notes = append(r.Notes, oneBesideOne)
 	}
 	r.Notes = append(r.Notes, r.summary())
+	r.answer()
 	return r, nil
 }
 

@@ -105,11 +105,11 @@ func repeatsOf4(t *testing.T, times []float64, bad bool) {
 	}
 }
 
-// A report without a sweep over a load says that the limits decide nothing.
+// A report without a sweep over a load says that no highest load can be named.
 func TestLimitsWithoutASweep(t *testing.T) {
 	inTemp(t)
 	writeRecord(t, root+"/a/0", recordOf(numbers{Throughput: 100, TTFT: 5}))
 	rep := report.Build(load(t, root), report.Options{Limits: []report.Limit{limit(t, "median_ttft_ms", 13)}})
-	require.Equal(t, []string{"limits decide nothing here: no sweep or phases vary max_concurrency or request_rate"},
+	require.Equal(t, []string{"no highest load within the limits: no sweep or phases vary max_concurrency or request_rate"},
 		rep.Notes)
 }

@@ -47,7 +47,8 @@ const (
 // Report is everything that is shown, in order.
 type Report struct {
 	Schema      string       `json:"schema"`
-	Simulated   int          `json:"simulated"` // runs of a simulated engine: no measurements
+	Simulated   int          `json:"simulated"`         // runs of a simulated engine: no measurements
+	Answers     []Answer     `json:"answers,omitempty"` // the sentences with which the report opens
 	Runs        []Entry      `json:"runs"`
 	Repeats     []Repeats    `json:"repeats,omitempty"`    // of Build
 	Judgements  []Judgement  `json:"judgements,omitempty"` // of Pair
@@ -56,6 +57,8 @@ type Report struct {
 	Phases      []Sweep      `json:"phases,omitempty"`   // of each run, those that differ in a setting
 	Trends      []Trend      `json:"trends,omitempty"`   // of Trace
 	LeftOut     []LeftOut    `json:"left_out,omitempty"` // of Trace
+	Choices     []Choice     `json:"choices,omitempty"`  // of Build: what is ranked
+	Changes     []Change     `json:"changes,omitempty"`  // of Build: between its groups
 	Limits      []Limit      `json:"limits,omitempty"`
 	Notes       []string     `json:"notes,omitempty"`
 
@@ -104,8 +107,13 @@ func Build(runs []records.Run, o Options) *Report {
 		r.addPhases(o.Objective, o.Limits)
 	}
 	if len(o.Limits) > 0 && !slices.ContainsFunc(slices.Concat(r.Sweeps, r.Phases), Sweep.limited) {
-		r.Notes = append(r.Notes, "limits decide nothing here: no sweep or phases vary max_concurrency or request_rate")
+		r.Notes = append(r.Notes, "no highest load within the limits: no sweep or phases vary max_concurrency or request_rate")
 	}
+	r.addChoices(o.Objective)
+	if len(o.GroupBy) > 0 {
+		r.addChanges(o.GroupBy)
+	}
+	r.answer()
 	return r
 }
 

@@ -43,7 +43,12 @@ type Point struct {
 	Reward  *float64          `json:"reward,omitempty"`
 	Metrics []metric.Value    `json:"metrics"` // len == the sweep's metrics
 	BestOf  []bool            `json:"best_of"` // of these it has the best value; len == the sweep's metrics
+
+	suspect bool
 }
+
+// Doubtful reports whether a point is shown although it is suspect.
+func (p Point) Doubtful() bool { return p.Usable && p.suspect }
 
 // Cost is what a sweep took, beside what all of its space would take. Times are
 // in s; what is not known is nil.
@@ -153,7 +158,7 @@ func (s *Sweep) fill(entries []*Entry, keys []string) {
 			Label: e.Label, Step: e.Case.Step, Phase: e.Case.Phase, Repeat: e.Case.Repeat,
 			Values: groupOf(e.Run, keys), Dir: e.Dir,
 			Verdict: e.Verdict, Usable: e.Usable, Reason: e.Reason, Reward: e.Run.Reward,
-			BestOf: make([]bool, len(s.Metrics)),
+			BestOf: make([]bool, len(s.Metrics)), suspect: !e.Best(),
 		}
 		for _, m := range s.Metrics {
 			p.Metrics = append(p.Metrics, m.Of(e.Run.Result))
@@ -218,27 +223,29 @@ func dimensions(entries []*Entry) []string {
 }
 
 // markBest marks the best of each metric, and of the objective. Only a valid
-// point may be the best. Of equal ones all are marked, unless that is every one,
-// and the first is chosen.
+// point may be the best. Of those that are equal in the digits that tables show, all
+// are marked, unless that is every one.
 func (s *Sweep) markBest(entries []*Entry) {
 	for i, m := range s.Metrics {
 		var best *float64
-		at, equal, of := -1, []int{}, 0
+		at, of := -1, 0
 		for j, p := range s.Points {
 			v := p.Metrics[i].Number
 			if v == nil || !entries[j].Best() {
 				continue
 			}
-			of++
-			switch {
-			case best == nil || m.Beats(*v, *best):
-				best, at, equal = v, j, []int{j}
-			case *v == *best:
-				equal = append(equal, j)
+			if of++; best == nil || m.Beats(*v, *best) {
+				best, at = v, j
 			}
 		}
 		if best == nil {
 			continue
+		}
+		var equal []int
+		for j, p := range s.Points {
+			if v := p.Metrics[i].Number; v != nil && entries[j].Best() && m.Shown(*v) == m.Shown(*best) {
+				equal = append(equal, j)
+			}
 		}
 		if len(equal) < of || of == 1 {
 			for _, j := range equal {

@@ -115,6 +115,7 @@ func Trace(runs []records.Run, metrics []metric.Metric, by []string) (*Report, e
 	}
 	slices.SortStableFunc(r.Trends, func(a, b Trend) int { return a.Verdict.rank() - b.Verdict.rank() })
 	r.Notes = append(r.Notes, r.trendSummary())
+	r.answer()
 	return r, nil
 }
 

@@ -12,46 +12,42 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
-// blocks are what a report shows, in order.
+// blocks are what a report shows, in order: the answers, what is behind them, and CloudAI's
+// tables.
 func blocks(r *report.Report) []block {
 	if len(r.Runs) == 0 {
 		return []block{{heading: "No runs"}}
 	}
 	var out []block
-	if r.Shows(report.PartStatus) {
-		out = append(out, statusBlock(r))
+	if b, ok := answersBlock(r); ok {
+		out = append(out, b)
 	}
-	if r.Shows(report.PartPerTest) {
-		out = append(out, runBlocks(r)...)
+	if r.Shows(report.PartSweeps) {
+		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
+			out = append(out, sweepBlock(&s, r))
+		}
 	}
 	for i := range r.Judgements {
 		out = append(out, judgementBlock(&r.Judgements[i]))
 	}
+	for _, c := range r.Changes {
+		for i := range c.Judgements {
+			out = append(out, changeBlock(&c, &c.Judgements[i]))
+		}
+	}
 	out = append(out, trendBlocks(r)...)
-	if r.Shows(report.PartComparison) {
-		for i := range r.Comparisons {
-			out = append(out, comparisonBlock(&r.Comparisons[i]))
-		}
+	if r.Shows(report.PartPerTest) {
+		out = append(out, runBlocks(r)...)
 	}
-	if r.Shows(report.PartSweeps) {
-		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
-			out = append(out, sweepBlock(&s, r.Limits))
-		}
-	}
-	return out
+	return append(out, cloudaiBlocks(r)...)
 }
 
 // runBlocks hold the numbers of each run by itself.
 func runBlocks(r *report.Report) []block {
 	var out []block
-	offline, some := offlineBlock(r)
-	if b := perTestBlock(r); len(b.tables) > 0 || !some {
-		out = append(out, b)
-	}
-	if some {
-		out = append(out, offline)
-	}
-	for _, of := range []func(*report.Report) (block, bool){gpusBlock, hostsBlock, capacityBlock} {
+	for _, of := range []func(*report.Report) (block, bool){
+		testsBlock, offlineBlock, gpusBlock, hostsBlock, capacityBlock,
+	} {
 		if b, ok := of(r); ok {
 			out = append(out, b)
 		}
@@ -63,6 +59,32 @@ func runBlocks(r *report.Report) []block {
 		out = append(out, b)
 	}
 	return out
+}
+
+// cloudaiBlocks are the tables of CloudAI's reports, with its digits.
+func cloudaiBlocks(r *report.Report) []block {
+	var out []block
+	if r.Shows(report.PartStatus) {
+		out = append(out, statusBlock(r))
+	}
+	if b := perTestBlock(r); r.Shows(report.PartPerTest) && (len(b.tables) > 0 || !offline(r)) {
+		out = append(out, b)
+	}
+	if r.Shows(report.PartComparison) {
+		for i := range r.Comparisons {
+			out = append(out, comparisonBlock(&r.Comparisons[i]))
+		}
+	}
+	for i := range out {
+		out[i].cloudai = true
+	}
+	return out
+}
+
+// offline reports whether a benchmark without a server has numbers, which have a block of their own.
+func offline(r *report.Report) bool {
+	_, some := offlineBlock(r)
+	return some
 }
 
 func statusBlock(r *report.Report) block {
@@ -81,6 +103,7 @@ func statusBlock(r *report.Report) block {
 			details = cut(e.Reason) + " · " + details
 		}
 		t.row(e.Group, cell{text: label(same)}, cell{shown(e), how}, cell{text: details})
+		t.leads(e.Dir)
 	}
 	return block{heading: "Status", tables: []table{t}}
 }
@@ -161,6 +184,7 @@ func perTestBlock(r *report.Report) block {
 		}
 		cells := []cell{{text: e.Label}, {text: shown(e)}, {successful(e), num}}
 		t.row(e.Group, append(cells, values(e, perTest, 4)...)...)
+		t.leads(e.Dir)
 	}
 	b := block{heading: "Results of each test"}
 	if len(t.rows) == 0 {
@@ -186,6 +210,7 @@ func apartBlock(r *report.Report) (block, bool) {
 	for _, same := range together(r.Runs, false) {
 		e := same[0]
 		t.row(e.Group, cell{text: label(same)}, cell{shown(e), reject}, cell{successful(e), num}, cell{text: e.Reason})
+		t.leads(e.Dir)
 	}
 	return block{heading: "Left out of comparisons", tables: []table{t}}, len(t.rows) > 0
 }
@@ -204,9 +229,6 @@ func remarks(r *report.Report) []string {
 	for _, n := range r.Notes {
 		lines = append(lines, printable.Line(n))
 	}
-	if slices.ContainsFunc(r.Runs, withholds) {
-		lines = append(lines, "withheld: the record's checks say the number would mislead, such as a P99 of few requests")
-	}
 	return lines
 }
 
@@ -218,14 +240,4 @@ func withRecord(runs []report.Entry) (n int) {
 		}
 	}
 	return n
-}
-
-// withholds reports whether a number of a run must not be shown.
-func withholds(e report.Entry) bool {
-	for _, v := range e.Metrics {
-		if v.Withheld {
-			return true
-		}
-	}
-	return false
 }

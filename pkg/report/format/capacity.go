@@ -30,6 +30,7 @@ func capacityBlock(r *report.Report) (b block, ok bool) {
 				number(c.KVCacheGiB, 1), number(c.Concurrency, 2), whole(c.RequestTokens), number(c.WeightsGiB, 2),
 				number(c.GraphsGiB, 2), number(c.Took(result.PhaseModelLoading), 1),
 				number(c.Took(result.PhaseEngine), 1), number(c.Reached(result.PhaseReady), 1))
+			t.leads(e.Dir)
 		}
 	}
 	return block{heading: "Capacity, as the engines' logs say", tables: []table{t}}, len(t.rows) > 0

@@ -22,6 +22,7 @@ func comparisonBlock(c *report.Comparison) block {
 	for _, col := range c.Columns {
 		runs.row(c.Group,
 			cell{text: col.Name}, cell{text: cut(col.Label)}, cell{text: string(col.Verdict)}, cell{text: col.Dir})
+		runs.leads(col.Dir)
 	}
 	b.tables = append(b.tables, runs)
 	for _, s := range c.Sections {

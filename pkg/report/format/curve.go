@@ -14,11 +14,14 @@ import (
 	"github.com/profllm/profllm/pkg/stats"
 )
 
-const mostCurves = 8 // lines in one chart; more are no longer told apart
+const (
+	mostCurves = 8  // lines in one chart; more are no longer told apart
+	mostNamed  = 24 // points of a chart that have their labels
+)
 
 // curves are the throughput and the latency over the setting that says how much load there
 // is, or else over the first that has numbers: a line for each combination of the others.
-func curves(s *report.Sweep) []chart.Points {
+func curves(s *report.Sweep, best map[string]bool) []chart.Points {
 	x := abscissa(s)
 	if x < 0 {
 		return nil
@@ -33,7 +36,7 @@ func curves(s *report.Sweep) []chart.Points {
 		}
 		c := chart.Points{
 			Title: m.Name + " by " + label + s.Kind.Suffix(), XLabel: label, YLabel: m.Unit, FromZero: true, Line: true,
-			Points: curve(s, x, at, name),
+			Points: curve(s, x, at, name, best),
 		}
 		if len(c.Points) > 1 {
 			out = append(out, c)
@@ -88,25 +91,28 @@ func others(s *report.Sweep, p report.Point, at int) string {
 }
 
 // curve is the metric in a column over the setting at a place, of that name: of repeats
-// their median, valid results only.
-func curve(s *report.Sweep, x, column int, name string) []chart.Point {
+// their median. Suspect results count only where there is no valid one, and are hollow.
+func curve(s *report.Sweep, x, column int, name string, best map[string]bool) []chart.Point {
 	type at struct {
 		line string
 		x    float64
 	}
 	var order []at
-	values := map[at][]float64{}
-	for _, p := range s.Points {
-		n, err := strconv.ParseFloat(p.Values[x].Value, 64)
-		v := p.Metrics[column].Number
-		if err != nil || v == nil || !p.Usable {
-			continue
+	values, valid, marked := map[at][]float64{}, map[at]bool{}, map[at]bool{}
+	for _, doubtful := range []bool{false, true} {
+		for _, p := range s.Points {
+			n, err := strconv.ParseFloat(p.Values[x].Value, 64)
+			v := p.Metrics[column].Number
+			k := at{others(s, p, x), n}
+			if err != nil || v == nil || !p.Usable || p.Doubtful() != doubtful || doubtful && valid[k] {
+				continue
+			}
+			if values[k] == nil {
+				order = append(order, k)
+			}
+			values[k], valid[k] = append(values[k], *v), !doubtful
+			marked[k] = marked[k] || best[p.Dir]
 		}
-		k := at{others(s, p, x), n}
-		if values[k] == nil {
-			order = append(order, k)
-		}
-		values[k] = append(values[k], *v)
 	}
 	slices.SortStableFunc(order, func(a, b at) int {
 		return cmp.Or(strings.Compare(a.line, b.line), cmp.Compare(a.x, b.x))
@@ -117,8 +123,10 @@ func curve(s *report.Sweep, x, column int, name string) []chart.Point {
 		if err != nil {
 			continue
 		}
-		tip := printable.Line(strings.TrimSpace(k.line + " " + name + "=" + strconv.FormatFloat(k.x, 'g', -1, 64)))
-		points = append(points, chart.Point{Label: tip, Tip: tip, X: k.x, Y: y, Series: printable.Line(k.line)})
+		label := strconv.FormatFloat(k.x, 'g', -1, 64)
+		tip := printable.Line(strings.TrimSpace(k.line + " " + name + "=" + label))
+		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: len(order) <= mostNamed, X: k.x, Y: y, Series: printable.Line(k.line),
+			Hollow: !valid[k]})
 	}
 	return points
 }

@@ -26,11 +26,23 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
+	// == Answers
+	//
+	// Best: agg measured a throughput of 800 tok/s, at a median TTFT of 49.0 ms and a median TPOT of 4.90 ms, on 4 GPUs.
+	// How sure: Not known: one run does not show how much another would differ.
+	// Validity: The only run is valid.
+	//
 	// == Status
 	//
 	//  case  verdict  details
 	// ────────────────────────────────────
 	//  agg   valid    results/night/agg/0
+	// ## Answers
+	//
+	// - **Best**: agg measured a throughput of 800 tok/s, at a median TTFT of 49.0 ms and a median TPOT of 4.90 ms, on 4 GPUs.
+	// - **How sure**: Not known: one run does not show how much another would differ.
+	// - **Validity**: The only run is valid.
+	//
 	// ## Status
 	//
 	// | case | verdict | details |

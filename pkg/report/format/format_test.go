@@ -138,7 +138,8 @@ func TestHostileNames(t *testing.T) {
 	require.NotContains(t, html, "<img")
 	for _, tag := range regexp.MustCompile(`<[a-zA-Z][^>]*>`).FindAllString(html, -1) {
 		require.NotRegexp(t, `(?i)\son[a-z]+\s*=`, tag)
-		require.NotRegexp(t, `(?i)\s(src|href|action)\s*=`, tag)
+		require.NotRegexp(t, `(?i)\s(src|action)\s*=`, tag)
+		require.NotRegexp(t, `(?i)\shref\s*=\s*"[^#.]`, tag, "links lead into the page, or to a relative path")
 	}
 	for _, c := range []string{"\x1b", "\u202e"} {
 		require.NotContains(t, html, c)
@@ -178,7 +179,7 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 	var page bytes.Buffer
 	require.NoError(t, format.HTML(&page, report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}})))
 	html := page.String()
-	require.NotRegexp(t, `(?i)(src|href)\s*=|@import|url\(`, html)
+	require.NotRegexp(t, `(?i)src\s*=|href\s*=\s*"[^#]|@import|url\(`, html)
 	require.NotRegexp(t, `https?://`, strings.ReplaceAll(html, "http://www.w3.org/2000/svg", ""))
 	require.Contains(t, html, "<svg")
 	script := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindStringSubmatch(html)[1]
@@ -187,7 +188,7 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 	require.Contains(t, strings.ReplaceAll(html, "&#43;", "+"), digest, "the policy lets the page's own script run")
 	for i, group := range []string{"NUM_NODES=2", "NUM_NODES=8", "NUM_NODES=1"} {
 		require.Contains(t, html, fmt.Sprintf(`<option value="%d">%s</option>`, i, group))
-		require.Contains(t, html, fmt.Sprintf(`<section data-group="%d">`, i))
+		require.Regexp(t, fmt.Sprintf(`<section id="s\d+" data-group="%d">`, i), html)
 		require.Contains(t, html, fmt.Sprintf(`<tr data-group="%d">`, i))
 	}
 }
@@ -197,11 +198,14 @@ func TestParts(t *testing.T) {
 	night(t)
 	var out bytes.Buffer
 	all := []report.Part{report.PartStatus, report.PartPerTest, report.PartComparison, report.PartSweeps}
-	for i, heading := range []string{"== Status", "== Results of each test", "== Comparison: ", "== Sweep: "} {
+	headings := []string{"== Status", "== Results of each test", "== Comparison: ", "== Sweep: "}
+	for i, heading := range headings {
 		out.Reset()
 		require.NoError(t, format.Text(&out, report.Build(load(t, root), report.Options{Without: all[i : i+1]})))
 		require.NotContains(t, out.String(), heading)
-		require.Equal(t, 3, strings.Count(out.String(), "== ")-strings.Count(out.String(), "== Left out"))
+		for k, other := range headings {
+			require.Equal(t, k != i, strings.Contains(out.String(), other), "%s without %s", other, heading)
+		}
 	}
 }
 
@@ -231,4 +235,22 @@ func TestCurves(t *testing.T) {
 	page.Reset()
 	require.NoError(t, format.HTML(&page, report.Build(load(t, root), report.Options{})))
 	require.Contains(t, page.String(), ">Throughput by max_num_seqs</text>", "a sweep of one setting is drawn over it")
+}
+
+// Each point and each sentence leads to the files of its run; the text is escaped.
+func TestPageLeadsToRuns(t *testing.T) {
+	inTemp(t)
+	night(t)
+	var page bytes.Buffer
+	link := func(dir string) string { return `./"` + dir + `"` }
+	require.NoError(t, format.Page{Link: link}.Write(&page, report.Build(load(t, root), report.Options{})))
+	html := page.String()
+	for _, step := range []string{"1", "2", "3", "4"} {
+		require.Contains(t, html, `<a href="./%22`+root+`/sweep/0/`+step+`%22">`)
+	}
+	require.Contains(t, html, `<a href="./%22`+root+`/sweep/0/2%22" title="files of `+root+`/sweep/0/2">files</a>`)
+	require.Regexp(t, `<nav>(?s:.*)<a href="#s1">Sweep: sweep</a>`, html)
+	require.Less(t, strings.Index(html, "<h2>Answers</h2>"), strings.Index(html, "<svg"))
+	require.Less(t, strings.Index(html, "<h2>Tests</h2>"), strings.Index(html, `<h2 id="cloudai">`))
+	require.Contains(t, html, "Not drawn, because not valid: max_num_seqs=256.")
 }

@@ -25,6 +25,7 @@ func gpusBlock(r *report.Report) (b block, ok bool) {
 			cells = append(cells, value(m.Of(e.Run.Result), m.Digits))
 		}
 		t.row(e.Group, append(cells, number(s.PeakGPUMemoryGB, 1), number(slowed, 1))...)
+		t.leads(e.Dir)
 	}
 	return block{heading: "GPUs in the client's window", tables: []table{t}}, len(t.rows) > 0
 }

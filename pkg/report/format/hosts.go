@@ -36,6 +36,7 @@ func hostsBlock(r *report.Report) (b block, ok bool) {
 			number(most(mega, func(h *result.HostUse) *float64 { return h.NetOut }), 2),
 			number(most(mega, func(h *result.HostUse) *float64 { return h.DiskRead }), 2),
 			number(most(mega, func(h *result.HostUse) *float64 { return h.DiskWrite }), 2))
+		t.leads(e.Dir)
 	}
 	return block{heading: "Busiest node in the client's window", tables: []table{t}}, len(t.rows) > 0
 }

@@ -37,17 +37,42 @@ func isPage(head []byte) bool {
 	return strings.HasPrefix(string(head), begin)
 }
 
-// HTML writes one page that needs nothing else: style, script and charts are in
-// it, and its policy forbids any other script and every request.
-func HTML(w io.Writer, r *report.Report) error {
+// Page is a page of HTML that needs nothing else.
+type Page struct {
+	// Link is the relative path, as a URL, from the page to a run's directory; "" for none. A nil
+	// function links nothing.
+	Link func(dir string) string
+}
+
+// HTML writes a page without links to runs.
+func HTML(w io.Writer, r *report.Report) error { return Page{}.Write(w, r) }
+
+// section is a block of the page.
+type section struct {
+	ID      string
+	Heading string
+	Group   string // number of the group, "" for all
+	Answers []htmlAnswer
+	Lines   []string
+	Tables  []htmlTable
+	Charts  []template.HTML
+	Absent  string
+	CloudAI bool
+	First   bool // of CloudAI's
+}
+
+type htmlAnswer struct {
+	Label, Class, Text string
+	Links              []htmlLink
+}
+
+type htmlLink struct{ Text, Href string }
+
+// Write writes one page that needs nothing else: style, script and charts are in it, and its
+// policy forbids any other script and every request. Without the script, nothing but the choice
+// of a group is missing.
+func (p Page) Write(w io.Writer, r *report.Report) error {
 	w = printable.NewWriter(w)
-	type section struct {
-		Heading string
-		Group   string // number of the group, "" for all
-		Lines   []string
-		Tables  []htmlTable
-		Charts  []template.HTML
-	}
 	data := struct {
 		Title    string
 		Policy   string
@@ -60,10 +85,17 @@ func HTML(w io.Writer, r *report.Report) error {
 		Title: pageTitle(r), Policy: policy(), Style: template.CSS(pageCSS), Script: template.JS(pageJS),
 		Remarks: remarks(r), Groups: groups(r),
 	}
-	for _, b := range blocks(r) {
-		s := section{Heading: b.heading, Group: groupNumber(data.Groups, b.group), Lines: b.lines}
+	for i, b := range blocks(r) {
+		s := section{
+			ID: "s" + strconv.Itoa(i), Heading: b.heading, Group: groupNumber(data.Groups, b.group), Lines: b.lines,
+			Absent: b.absent, CloudAI: b.cloudai,
+		}
+		s.First = b.cloudai && (i == 0 || !data.Sections[i-1].CloudAI)
+		for _, a := range b.answers {
+			s.Answers = append(s.Answers, p.answer(a))
+		}
 		for _, t := range b.tables {
-			s.Tables = append(s.Tables, t.html(data.Groups))
+			s.Tables = append(s.Tables, p.table(&t, data.Groups))
 		}
 		for _, svg := range b.charts {
 			s.Charts = append(s.Charts, template.HTML(svg)) // package chart escapes what it is given
@@ -71,6 +103,26 @@ func HTML(w io.Writer, r *report.Report) error {
 		data.Sections = append(data.Sections, s)
 	}
 	return page.Execute(w, data)
+}
+
+// answer links an answer to the runs that it is about.
+func (p Page) answer(a answer) htmlAnswer {
+	const most = 4
+	out := htmlAnswer{Label: a.label, Class: strings.ToLower(strings.ReplaceAll(a.label, " ", "-")), Text: a.text}
+	for _, dir := range a.dirs[:min(most, len(a.dirs))] {
+		if href := p.link(dir); href != "" {
+			out.Links = append(out.Links, htmlLink{printable.Line(dir), href})
+		}
+	}
+	return out
+}
+
+// link is the link to a run's directory, "" for none.
+func (p Page) link(dir string) string {
+	if p.Link == nil || dir == "" {
+		return ""
+	}
+	return p.Link(dir)
 }
 
 // policy lets the page's own script run, by its digest, and nothing else.
@@ -117,6 +169,9 @@ func groupNumber(groups []string, name string) string {
 	return ""
 }
 
+// longCell is how many runes stay on one line.
+const longCell = 56
+
 type htmlTable struct {
 	Header []htmlCell
 	Rows   []htmlRow
@@ -130,9 +185,10 @@ type htmlRow struct {
 type htmlCell struct {
 	Text  string
 	Class string
+	Href  string
 }
 
-func (t *table) html(groups []string) htmlTable {
+func (p Page) table(t *table, groups []string) htmlTable {
 	var out htmlTable
 	for i, h := range t.header {
 		c := htmlCell{Text: h}
@@ -143,8 +199,15 @@ func (t *table) html(groups []string) htmlTable {
 	}
 	for _, row := range t.rows {
 		r := htmlRow{Group: groupNumber(groups, row.group)}
-		for _, c := range row.cells {
-			r.Cells = append(r.Cells, htmlCell{c.text, string(c.role)})
+		for i, c := range row.cells {
+			cell := htmlCell{Text: c.text, Class: string(c.role)}
+			if i == 0 {
+				cell.Href = p.link(row.dir)
+			}
+			if len([]rune(c.text)) > longCell {
+				cell.Class = strings.TrimSpace(cell.Class + " long")
+			}
+			r.Cells = append(r.Cells, cell)
 		}
 		out.Rows = append(out.Rows, r)
 	}

@@ -44,6 +44,13 @@ func judgementBlock(j *report.Judgement) block {
 	return b
 }
 
+// changeBlock shows a judgement on two groups of a report.
+func changeBlock(c *report.Change, j *report.Judgement) block {
+	b := judgementBlock(j)
+	b.heading += printable.Line(" (" + c.Second + " against " + c.First + ")")
+	return b
+}
+
 // saySide tells which runs of a side count.
 func (b *block) saySide(name string, s report.Side) {
 	for _, x := range apart(s.LeftOut) {

@@ -21,6 +21,12 @@ func Markdown(w io.Writer, r *report.Report) error {
 	}
 	for _, x := range blocks(r) {
 		b.WriteString("## " + markdown.Replace(x.heading) + "\n\n")
+		for _, a := range x.answers {
+			b.WriteString("- **" + a.label + "**: " + markdown.Replace(a.text) + "\n")
+		}
+		if len(x.answers) > 0 {
+			b.WriteString("\n")
+		}
 		for _, t := range x.tables {
 			t.markdown(&b)
 		}

@@ -22,11 +22,13 @@ func offlineBlock(r *report.Report) (b block, ok bool) {
 				}
 				cells := []cell{{text: e.Label}, {text: shown(e)}, {text: timing.Name}, size}
 				times.row(e.Group, append(cells, values(e, timing.Metrics(), 4)...)...)
+				times.leads(e.Dir)
 			}
 		}
 		if e.Run.Result.Results.Offline.Throughput != nil {
 			cells := []cell{{text: e.Label}, {text: shown(e)}}
 			rates.row(e.Group, append(cells, values(e, metric.OfflineRates, 2)...)...)
+			rates.leads(e.Dir)
 		}
 	}
 	b = block{heading: "Benchmarks without a server"}

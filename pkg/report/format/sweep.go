@@ -3,6 +3,7 @@ package format
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,30 +16,39 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
-func sweepBlock(s *report.Sweep, limits []report.Limit) block {
+func sweepBlock(s *report.Sweep, r *report.Report) block {
 	kind := "Sweep"
 	if s.OfPhases {
 		kind = "Phases"
 	}
 	b := block{heading: kind + ": " + printable.Line(s.Name) + s.Kind.Suffix(), group: printable.Line(s.Group)}
-	t := table{header: []string{pointWord(s), "verdict"}}
+	var t table
+	if s.OfPhases {
+		t.header = append(t.header, "phase")
+	}
 	for _, v := range records.Short(s.Points[0].Values) {
 		t.header = append(t.header, printable.Line(v.Key))
 	}
+	if repeated(s) {
+		t.header = append(t.header, "repeat")
+	}
+	t.header = append(t.header, "verdict")
+	t.keep = len(t.header)
 	for _, m := range s.Metrics {
 		t.header = append(t.header, title(m))
 	}
-	b.say("%s", bestLine(s))
+	b.say("%s", starLine(s))
 	if !s.OfPhases {
 		b.lines = append(b.lines, costLines(s.Cost)...)
 	}
-	b.lines = append(b.lines, roomLines(s, limits)...)
+	b.lines = append(b.lines, roomLines(s, r.Limits)...)
 	b.lines = append(b.lines, unusable(s)...)
 	for _, p := range s.Points {
 		t.row(s.Group, pointCells(s, p)...)
+		t.leads(p.Dir)
 	}
 	b.tables = []table{t}
-	b.charts = sweepCharts(s)
+	b.charts, b.absent = sweepCharts(s, answering(r)), absent(s)
 	return b
 }
 
@@ -91,37 +101,44 @@ func unusable(s *report.Sweep) []string {
 	return lines
 }
 
-// pointNames are what points are called together: steps 3-7, or phases cold, hot.
+// pointNames are what a few points are called together.
 func pointNames(s *report.Sweep, points []report.Point) string {
-	var steps []int
-	var places []string
-	for _, p := range points {
-		steps, places = append(steps, p.Step), append(places, place(s, p))
-		if s.OfPhases || p.Repeat > 0 {
-			steps = nil
+	const most = 3
+	var names []string
+	for i, p := range points {
+		if i == most && len(points) > most+1 {
+			names = append(names, fmt.Sprintf("%d more", len(points)-most))
+			break
 		}
+		names = append(names, pointName(s, p))
 	}
-	if len(steps) == len(points) {
-		return pointWord(s) + "s " + quantity.Ranges(steps)
-	}
-	return pointWord(s) + "s " + strings.Join(places, ", ")
+	return quantity.List(names)
+}
+
+// repeated reports whether a point was measured several times.
+func repeated(s *report.Sweep) bool {
+	return slices.ContainsFunc(s.Points, func(p report.Point) bool { return p.Repeat > 0 })
 }
 
 // pointCells show a point; the numbers of one that is not usable are not shown.
 func pointCells(s *report.Sweep, p report.Point) []cell {
-	how, name := word, num
-	if !p.Usable {
+	how := word
+	if !p.Usable || p.Doubtful() {
 		how = reject
 	}
+	var cells []cell
 	if s.OfPhases {
-		name = word
+		cells = append(cells, cell{text: p.Phase})
 	}
-	cells := []cell{{place(s, p), name}, {string(p.Verdict), how}}
 	for _, v := range p.Values {
 		cells = append(cells, cell{text: cut(v.Value)})
 	}
+	if repeated(s) {
+		cells = append(cells, cell{text: strconv.Itoa(p.Repeat)})
+	}
+	cells = append(cells, cell{string(p.Verdict), how})
 	for i, m := range s.Metrics {
-		switch c := value(p.Metrics[i], m.Digits); {
+		switch c := brief(m, p.Metrics[i]); {
 		case !p.Usable:
 			cells = append(cells, cell{"-", num})
 		case p.BestOf[i]:
@@ -133,46 +150,33 @@ func pointCells(s *report.Sweep, p report.Point) []cell {
 	return cells
 }
 
-// pointWord is what a point of the sweep is called.
-func pointWord(s *report.Sweep) string {
-	if s.OfPhases {
-		return "phase"
+// pointName is what a point is called: its phase, or its settings, with the repeat of one that
+// was measured several times.
+func pointName(s *report.Sweep, p report.Point) string {
+	name := p.Phase
+	if !s.OfPhases {
+		name = cmp.Or(others(s, p, -1), "step "+strconv.Itoa(p.Step))
 	}
-	return "step"
+	if p.Repeat > 0 {
+		name += fmt.Sprintf(" repeat=%d", p.Repeat)
+	}
+	return name
 }
 
-// pointName is what a point is called, and its place.
-func pointName(s *report.Sweep, p report.Point) string { return pointWord(s) + " " + place(s, p) }
-
-// place is the step or the phase, with the repeat of one that was measured several
-// times.
-func place(s *report.Sweep, p report.Point) string {
-	name := strconv.Itoa(p.Step)
-	if s.OfPhases {
-		name = p.Phase
-	}
-	if p.Repeat == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s repeat=%d", name, p.Repeat)
-}
-
-// bestLine names the best point.
-func bestLine(s *report.Sweep) string {
+// starLine says what the stars mean.
+func starLine(s *report.Sweep) string {
 	if s.Best == nil {
 		of := "point"
 		if s.OfPhases {
 			of = "phase"
 		}
-		return fmt.Sprintf("no best %s: no valid %s has %s", of, of, s.Objective.Key)
+		return fmt.Sprintf("no valid %s has %s", of, s.Objective.Key)
 	}
-	p := s.Points[*s.Best]
 	once := ""
-	if p.Repeat > 0 {
+	if repeated(s) {
 		once = "; each repeat counts separately here, so the best of many is partly luck"
 	}
-	return fmt.Sprintf("best by %s (%s is better)%s: %s, %s; * marks the best of each metric, valid results only%s",
-		s.Objective.Key, s.Objective.Better, s.Kind.Suffix(), pointName(s, p), records.JoinShort(p.Values), once)
+	return "* marks the best of each metric, valid results only" + once
 }
 
 // costLines say what the sweep took.
@@ -199,7 +203,7 @@ func costLines(c report.Cost) []string {
 }
 
 // sweepCharts are the curves over the load, latency against throughput, and rewards.
-func sweepCharts(s *report.Sweep) []string {
+func sweepCharts(s *report.Sweep, best map[string]bool) []string {
 	of := "points"
 	if s.OfPhases {
 		of = "phases"
@@ -210,26 +214,29 @@ func sweepCharts(s *report.Sweep) []string {
 	}
 	reward := chart.Points{Title: "Reward of each step" + s.Kind.Suffix(), XLabel: "step", YLabel: "reward", Line: true}
 	x, y := metricPlace(s, metric.MedianTTFT), metricPlace(s, metric.Throughput)
-	for i, p := range s.Points {
+	swept, told := abscissa(s), rewardsAre(s, metricPlace(s, s.Objective))
+	for _, p := range s.Points {
 		if !p.Usable {
 			continue
 		}
-		label := pointName(s, p)
+		label := printable.Line(pointName(s, p))
 		point := chart.Point{
-			Label: label, Tip: printable.Line(label + ": " + records.JoinShort(p.Values)), Mark: s.Best != nil &&
-				*s.Best == i,
+			Label: label, Tip: label, Mark: best[p.Dir], Hollow: p.Doubtful(), Named: len(s.Points) <= mostNamed,
+		}
+		if swept >= 0 && !point.Mark {
+			point.Label = printable.Line(p.Values[swept].Value)
 		}
 		if x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
 			point.X, point.Y = *p.Metrics[x].Number, *p.Metrics[y].Number
 			scatter.Points = append(scatter.Points, point)
 		}
-		if p.Reward != nil && p.Repeat <= 1 {
+		if p.Reward != nil && p.Repeat <= 1 && !told {
 			point.X, point.Y = float64(p.Step), *p.Reward
 			reward.Points = append(reward.Points, point)
 		}
 	}
 	var out []string
-	for _, c := range append(curves(s), scatter, reward) {
+	for _, c := range append(curves(s, best), scatter, reward) {
 		if len(c.Points) > 0 {
 			out = append(out, c.SVG())
 		}
@@ -237,7 +244,52 @@ func sweepCharts(s *report.Sweep) []string {
 	return out
 }
 
+// answering are the directories of the runs that are named as the best.
+func answering(r *report.Report) map[string]bool {
+	dirs := map[string]bool{}
+	for _, c := range r.Choices {
+		if c.Within == 0 || len(c.Unlike) > 0 {
+			continue
+		}
+		dirs[c.Candidates[0].Dir] = true
+		for _, i := range c.Ties {
+			dirs[c.Candidates[i].Dir] = true
+		}
+	}
+	return dirs
+}
+
+// rewardsAre reports whether the rewards are the values of the metric at a place, which other
+// charts show.
+func rewardsAre(s *report.Sweep, place int) bool {
+	return place >= 0 && !slices.ContainsFunc(s.Points, func(p report.Point) bool {
+		v := p.Metrics[place].Number
+		return p.Reward != nil && (v == nil || math.Abs(*v-*p.Reward) > 1e-6*math.Abs(*v))
+	})
+}
+
 // metricPlace is the place of a metric among those of the sweep, -1 if it has none.
 func metricPlace(s *report.Sweep, m metric.Metric) int {
 	return slices.IndexFunc(s.Metrics, func(have metric.Metric) bool { return have.Key == m.Key })
+}
+
+// absent says which points the charts lack, and which are outlines; "" if there are none.
+func absent(s *report.Sweep) string {
+	var invalid, suspect []report.Point
+	for _, p := range s.Points {
+		switch {
+		case !p.Usable:
+			invalid = append(invalid, p)
+		case p.Doubtful():
+			suspect = append(suspect, p)
+		}
+	}
+	var parts []string
+	if len(suspect) > 0 {
+		parts = append(parts, "Hollow points are suspect: "+pointNames(s, suspect)+".")
+	}
+	if len(invalid) > 0 {
+		parts = append(parts, "Not drawn, because not valid: "+pointNames(s, invalid)+".")
+	}
+	return printable.Line(strings.Join(parts, " "))
 }

@@ -17,6 +17,15 @@ type block struct {
 	lines   []string
 	tables  []table
 	charts  []string // SVG
+	absent  string   // what the charts do not show, or show otherwise
+	answers []answer
+	cloudai bool // one of CloudAI's tables
+}
+
+// answer is a sentence with what it answers, and where its runs are.
+type answer struct {
+	label, text string
+	dirs        []string
 }
 
 // say adds a line.
@@ -31,6 +40,7 @@ type table struct {
 	// drop are the columns that a narrow screen leaves out, the first first; nil: from the
 	// right, but the first two.
 	drop []int
+	keep int // if drop is nil: so many columns at the left are never left out; 0: two
 	rows []tableRow
 }
 
@@ -49,8 +59,11 @@ func (t *table) row(group string, cells ...cell) {
 	for i := range cells {
 		cells[i].text = printable.Line(cells[i].text)
 	}
-	t.rows = append(t.rows, tableRow{printable.Line(group), cells})
+	t.rows = append(t.rows, tableRow{group: printable.Line(group), cells: cells})
 }
+
+// leads says in which directory the files of the last row's run are.
+func (t *table) leads(dir string) { t.rows[len(t.rows)-1].dir = dir }
 
 // numeric reports whether a column holds numbers, by its first row.
 func (t *table) numeric(column int) bool {
@@ -63,6 +76,7 @@ func (t *table) numeric(column int) bool {
 
 type tableRow struct {
 	group string
+	dir   string // of its run
 	cells []cell
 }
 
@@ -124,6 +138,14 @@ func text(v metric.Value, digits int) string {
 
 // value is a cell with a value.
 func value(v metric.Value, digits int) cell { return cell{text(v, digits), num} }
+
+// brief is a cell with a value in the digits that a reader needs.
+func brief(m metric.Metric, v metric.Value) cell {
+	if v.Number == nil || v.Withheld {
+		return value(v, m.Digits)
+	}
+	return cell{m.Shown(*v.Number), num}
+}
 
 // number is a cell with a number, if there is one.
 func number(x *float64, digits int) cell { return value(metric.Value{Number: x}, digits) }

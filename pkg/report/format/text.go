@@ -27,6 +27,12 @@ func Show(w io.Writer, r *report.Report, s terminal.Screen) error {
 		for _, t := range x.tables {
 			b.WriteString("\n" + t.text(s) + "\n")
 		}
+		for i, a := range x.answers {
+			if i == 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(s.Message(terminal.Plain, a.label+": "+a.text) + "\n")
+		}
 		for i, line := range x.lines {
 			if i == 0 {
 				b.WriteString("\n")
@@ -45,7 +51,7 @@ func (t *table) text(s terminal.Screen) string {
 	var out terminal.Table
 	for i, name := range t.header {
 		c := terminal.Column{Name: name, Full: t.full[i], Drop: slices.Index(t.drop, i) + 1, Right: t.numeric(i)}
-		if t.drop == nil && i > 1 {
+		if t.drop == nil && i >= cmp.Or(t.keep, 2) {
 			c.Drop = len(t.header) - i
 		}
 		out.Columns = append(out.Columns, c)
