@@ -281,7 +281,8 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 }
 
 type benchCmd struct {
-	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
+	Serve  benchServeCmd  `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
+	Search benchSearchCmd `cmd:"" help:"Find the highest request rate or concurrency at which limits hold, such as a P99 of TTFT."`
 }
 
 type benchServeCmd struct {

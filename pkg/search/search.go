@@ -316,7 +316,14 @@ func (g Goal) choose(d distribution, valid []Probe) float64 {
 	case d.below(lowest) > 0.5 && lowest > g.Min:
 		return g.Snap(lowest / 2)
 	}
-	at := g.within(d.quantile(g.aim(d, valid)))
+	at := min(max(d.quantile(g.aim(d, valid)), g.Min), g.Max)
+	for i := range valid { // beyond a load that is clear, nothing is left to learn
+		if p := &valid[i]; p.clear(1) && p.Value <= d.quantile(0.5) {
+			at = max(at, p.Value)
+		} else if p.clear(-1) && p.Value >= d.quantile(0.5) {
+			at = min(at, p.Value)
+		}
+	}
 	a, b := g.within(g.floor(at)), g.within(g.ceil(at))
 	if count(valid, g, a) < count(valid, g, b) {
 		return a
