@@ -26,6 +26,7 @@ type Room struct {
 	// Highest is the place of the highest level that keeps every limit, nil if none does.
 	Highest *int    `json:"highest,omitempty"`
 	Levels  []Level `json:"levels"` // ascending
+	Edge    *Edge   `json:"edge,omitempty"`
 }
 
 // Level is the runs with one load.
@@ -114,6 +115,7 @@ func (r *Room) judge(limits []Limit) {
 			r.Highest = &i
 		}
 	}
+	r.Edge = r.edge(limits)
 }
 
 func (l *Level) number() float64 {

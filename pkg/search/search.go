@@ -176,6 +176,43 @@ func (g Goal) Conclude(probes []Probe) *Answer {
 	return answer
 }
 
+// Bracket is the narrowest interval between neighbouring measured loads, or beside the outermost,
+// that holds the edge with the confidence; without one the likeliest between two neighbours. A nil
+// end is open. Nothing is said without evidence.
+func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bool) {
+	g = g.defaults()
+	valid := evidence(probes)
+	if len(valid) == 0 {
+		return nil, nil, 0, false
+	}
+	d := g.posterior(valid)
+	loads := []float64{0, math.Inf(1)}
+	for _, p := range valid {
+		loads = append(loads, p.Value)
+	}
+	slices.Sort(loads)
+	loads = slices.Compact(loads)
+	from, to := 0, len(loads)-1
+	for steps := 1; steps < len(loads); steps++ {
+		chance = -1
+		for i := range len(loads) - steps {
+			if c := d.below(loads[i+steps]) - d.below(loads[i]); c > chance && (i > 0 || i+steps < len(loads)-1) {
+				from, to, chance = i, i+steps, c
+			}
+		}
+		if chance >= g.Confidence {
+			break
+		}
+	}
+	if from > 0 {
+		low = &loads[from]
+	}
+	if to < len(loads)-1 {
+		high = &loads[to]
+	}
+	return low, high, chance, low != nil || high != nil
+}
+
 // evidence are the probes that say something.
 func evidence(probes []Probe) []Probe {
 	var valid []Probe

@@ -55,7 +55,7 @@ type Options struct {
 	Goal     search.Goal
 	Limits   [][]metric.Limit // one search for each set, on the same probes
 	Command  []string         // of the client, by which a search is known again
-	// Least requests of a probe; 0: as many as the percentiles need.
+	// Least requests of a probe, if the percentiles need no more.
 	Least        int
 	ProbeSeconds float64 // least time of a probe with a rate
 	Seed         int64
@@ -287,13 +287,10 @@ func writeProbe(dir string, p *Probe) error {
 // steady state, and for the time that is asked for.
 func (r *runner) numPrompts(value float64) int {
 	var accept validity.Limits
-	n := r.Least
-	if n == 0 {
-		n = accept.SampleFrom(95)
-		for _, set := range r.Limits {
-			for _, l := range set {
-				n = max(n, needed(accept, l.Metric.Key))
-			}
+	n := max(r.Least, accept.SampleFrom(95))
+	for _, set := range r.Limits {
+		for _, l := range set {
+			n = max(n, needed(accept, l.Metric.Key))
 		}
 	}
 	if r.Variable == Concurrency {
