@@ -38,7 +38,7 @@ func blocks(r *report.Report) []block {
 			out = append(out, sweepBlock(&s, r.Limits))
 		}
 	}
-	return out
+	return append(out, searchBlocks(r)...)
 }
 
 // runBlocks hold the numbers of each run by itself.
