@@ -287,8 +287,9 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 }
 
 type benchCmd struct {
-	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
-	Suite benchSuiteCmd `cmd:"" help:"Measure a running server with suites of loads."`
+	Serve  benchServeCmd  `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
+	Suite  benchSuiteCmd  `cmd:"" help:"Measure a running server with suites of loads."`
+	Search benchSearchCmd `cmd:"" help:"Find the highest request rate or concurrency at which limits hold, such as a P99 of TTFT."`
 }
 
 type benchServeCmd struct {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/collect/cache"
@@ -173,16 +171,11 @@ func (c reportCmd) options() (report.Options, error) {
 func findLimits(texts []string) ([]report.Limit, error) {
 	var limits []report.Limit
 	for _, text := range texts {
-		name, value, ok := strings.Cut(text, "=")
-		v, err := strconv.ParseFloat(value, 64)
-		if !ok || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("--limit %q: want KEY=VALUE with a number, such as p99_ttft_ms=500", text)
-		}
-		m, err := metric.Find(strings.TrimSpace(name))
+		l, err := metric.ParseLimit(text)
 		if err != nil {
-			return nil, fmt.Errorf("--limit: %w", err)
+			return nil, err
 		}
-		limits = append(limits, report.Limit{Metric: m, Value: v})
+		limits = append(limits, l)
 	}
 	return limits, nil
 }

@@ -29,7 +29,7 @@ func (c *Collector) adders() []adder {
 		addPlanned, addPhases, addServers, addCapacity, addJobEnd, addDeaths,
 		addNodes, addProvenance, addTraces,
 		addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,
-		addCounters, addEvaluated, addGPUs, addHosts, addAgreement,
+		addCounters, addSearch, addEvaluated, addGPUs, addHosts, addAgreement,
 	}
 }
 

@@ -414,6 +414,7 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
 		in.Prompts, err = promptsOf(in.Benchmark)
 		c.Add(err)
+		c.Add(searched(t, &in))
 	}
 	if l.eval {
 		eval, err := catalog.NewEval(t)

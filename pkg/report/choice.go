@@ -306,7 +306,7 @@ func standing(runs []*records.Run, limits []Limit) (is Standing, why string) {
 	worst := []Standing{Keeps, Unclear, Unknown, Exceeds}
 	is = Keeps
 	for _, l := range limits {
-		s, said := l.judge(runs)
+		s, said := judgeLimit(l, runs)
 		if slices.Index(worst, s) > slices.Index(worst, is) {
 			is, why = s, said
 		}

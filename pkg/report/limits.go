@@ -17,21 +17,7 @@ import (
 var LoadKeys = []string{"bench_cmd_args.max_concurrency", "bench_cmd_args.request_rate"}
 
 // Limit is what a metric may be at most, or must be at least where higher is better.
-type Limit struct {
-	Metric metric.Metric `json:"metric"`
-	Value  float64       `json:"value"` // in the metric's unit
-}
-
-// String is the limit as a condition: p99_ttft_ms <= 500.
-func (l Limit) String() string {
-	sign := "<="
-	if l.Metric.Better == metric.Higher {
-		sign = ">="
-	}
-	return fmt.Sprintf("%s %s %g", l.Metric.Key, sign, l.Value)
-}
-
-func (l Limit) meets(v float64) bool { return !l.Metric.Beats(l.Value, v) }
+type Limit = metric.Limit
 
 // Room is how much load one combination of the other settings of a sweep takes within the limits.
 type Room struct {
@@ -40,6 +26,7 @@ type Room struct {
 	// Highest is the place of the highest level that keeps every limit, nil if none does.
 	Highest *int    `json:"highest,omitempty"`
 	Levels  []Level `json:"levels"` // ascending
+	Edge    *Edge   `json:"edge,omitempty"`
 }
 
 // Level is the runs with one load.
@@ -128,6 +115,7 @@ func (r *Room) judge(limits []Limit) {
 			r.Highest = &i
 		}
 	}
+	r.Edge = r.edge(limits)
 }
 
 func (l *Level) number() float64 {
@@ -150,18 +138,11 @@ func (l *Level) judge(limits []Limit) {
 	if s, err := spread(numbersOf(metric.Throughput, valid)); err == nil {
 		l.Throughput = s.Median
 	}
-	worst := []Standing{Keeps, Unclear, Unknown, Exceeds}
-	l.Standing = Keeps
-	for _, limit := range limits {
-		standing, why := limit.judge(valid)
-		if slices.Index(worst, standing) > slices.Index(worst, l.Standing) {
-			l.Standing, l.Why = standing, why
-		}
-	}
+	l.Standing, l.Why = standing(valid, limits)
 }
 
-// judge says whether runs keep a limit, and why not.
-func (l Limit) judge(runs []*records.Run) (Standing, string) {
+// judgeLimit says whether runs keep a limit, and why not.
+func judgeLimit(l Limit, runs []*records.Run) (Standing, string) {
 	xs := numbersOf(l.Metric, runs)
 	if len(xs) < len(runs) {
 		why := "absent"
@@ -179,9 +160,9 @@ func (l Limit) judge(runs []*records.Run) (Standing, string) {
 		said = l.Metric.Key + " " + shortest(low)
 	}
 	switch said += ", not " + strings.TrimPrefix(l.String(), l.Metric.Key+" "); {
-	case l.meets(low) && l.meets(high):
+	case l.Meets(low) && l.Meets(high):
 		return Keeps, ""
-	case l.meets(low) || l.meets(high):
+	case l.Meets(low) || l.Meets(high):
 		return Unclear, said
 	}
 	return Exceeds, said

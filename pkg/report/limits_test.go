@@ -113,3 +113,19 @@ func TestLimitsWithoutASweep(t *testing.T) {
 	require.Equal(t, []string{"no highest load within the limits: no sweep or phases vary max_concurrency or request_rate"},
 		rep.Notes)
 }
+
+// The interval of the edge, and its probability, are those of a search with these runs as probes.
+func TestEdgeOfLimits(t *testing.T) {
+	inTemp(t)
+	curve(t, []int{1, 2}, 1, [2]int{1, 40}, [2]int{4, 40}, [2]int{16, 80})
+	rep := report.Build(load(t, root), report.Options{Limits: []report.Limit{limit(t, "median_ttft_ms", 18)}})
+	e := rep.Sweeps[0].Rooms[0].Edge
+	require.NotNil(t, e)
+	require.Equal(t, 4.0, *e.Low)
+	require.Equal(t, 16.0, *e.High)
+	require.Greater(t, e.Probability, 0.9)
+	require.Contains(t, text(t, rep), "limit of max_concurrency with tensor_parallel_size=1: between 4 and 16 (")
+
+	rep = report.Build(load(t, root), report.Options{Limits: []report.Limit{limit(t, "median_ttft_ms", 1)}})
+	require.Contains(t, text(t, rep), "limit of max_concurrency with tensor_parallel_size=1: below 1 (")
+}

@@ -51,6 +51,7 @@ type Result struct {
 	Slurm          *Slurm      `json:"slurm,omitempty"`
 	Provenance     *Provenance `json:"provenance,omitempty"`
 	Repeats        *Repeats    `json:"repeats,omitempty"`
+	Search         []*Search   `json:"search,omitempty" jsonschema:"answers of a search for the highest load within limits, one for each set of limits"`
 	APICheck       *APICheck   `json:"api_check,omitempty" jsonschema:"checks of the API before the first load; absent: none were made"`
 	Validity       *Validity   `json:"validity,omitempty"`
 	Failure        *Failure    `json:"failure,omitempty"`

@@ -115,6 +115,8 @@ type entry struct {
 	Phases []Phase `toml:"phases"` // Several loads on one server start, in order (profllm).
 	Sweep  Sweep   `toml:"sweep"`  // How the points of a sweep are run (profllm).
 
+	// Search for the highest load within limits, on one server start (profllm).
+	Search *Search `toml:"search"`
 	// Limits of the node checks before servers start, over the site's (profllm).
 	Preflight *config.Preflight `toml:"preflight"`
 	Telemetry Telemetry         `toml:"telemetry"` // How the nodes and their GPUs are sampled (profllm).
@@ -435,6 +437,9 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	t := Test{Pos: pos, Table: merged}
 	c.Add(source.Decode(merged, &t))
 	t.checkPhases(c)
+	if t.Search != nil {
+		t.Search.check(merged.Table("search"), c)
+	}
 	switch {
 	case t.ID == "":
 	case !pathElement.MatchString(t.ID):

@@ -19,6 +19,15 @@ func minSample(rank, risk float64) int {
 	return int(math.Ceil(math.Log(risk)/math.Log(p) - 1e-9))
 }
 
+// SampleFrom is the least number of values whose percentile of a rank is believed.
+func (l Limits) SampleFrom(rank float64) int {
+	risk, set := l["percentile_risk"]
+	if !set {
+		risk = percentileRisk
+	}
+	return minSample(rank, risk)
+}
+
 func tooFew(c *facts) answer {
 	if o := c.m.Offline; o != nil {
 		return offlineTooFew(o, c.limit("percentile_risk"))

@@ -22,6 +22,7 @@ func blocks(r *report.Report) []block {
 	if b, ok := answersBlock(r); ok {
 		out = append(out, b)
 	}
+	out = append(out, searchBlocks(r)...)
 	if r.Shows(report.PartSweeps) {
 		for _, s := range slices.Concat(r.Sweeps, r.Phases) {
 			out = append(out, sweepBlock(&s, r))

@@ -68,6 +68,9 @@ func roomLines(s *report.Sweep, limits []report.Limit) []string {
 		}
 		lines = append(lines, printable.Line(fmt.Sprintf("highest %s within %s%s%s: %s", key,
 			strings.Join(conditions, ", "), s.Kind.Suffix(), with, r.String())))
+		if r.Edge != nil {
+			lines = append(lines, printable.Line(fmt.Sprintf("limit of %s%s%s: %s", key, s.Kind.Suffix(), with, r.Edge)))
+		}
 	}
 	return lines
 }

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/load"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/search"
+	"github.com/profllm/profllm/pkg/search/runner"
+	"github.com/profllm/profllm/pkg/sim/knobs"
+	"github.com/profllm/profllm/pkg/summary"
+	"github.com/profllm/profllm/pkg/terminal"
+)
+
+type benchSearchCmd struct {
+	load.Options
+	Limit        []string      `placeholder:"KEY=VALUE" help:"Limit of a metric, such as p99_ttft_ms=500; repeatable, and all hold together. Throughput must reach it, latency must not exceed it."`
+	SLAParams    string        `name:"sla-params" placeholder:"FILE" help:"Read limits from a file of vLLM's bench sweep serve_sla: each of its objects is searched for, on the same probes."`
+	Variable     string        `enum:"max_concurrency,request_rate" default:"max_concurrency" help:"Load that is varied: ${enum}."`
+	Min          float64       `placeholder:"LOAD" help:"Lowest load; default: 1, or the resolution."`
+	Max          float64       `placeholder:"LOAD" help:"Highest load; default: 1024, or 1.5 times the rate at which a run without a rate is answered."`
+	Resolution   float64       `placeholder:"LOAD" help:"Loads are multiples of this; default: 1, or about 1 % of that rate."`
+	Start        float64       `placeholder:"LOAD" help:"First load; default: 8, or half of that rate."`
+	Tolerance    float64       `default:"5" help:"Width at which the interval is narrow enough, in percent."`
+	Confidence   float64       `default:"95" help:"Probability that the interval must have, in percent."`
+	Probes       int           `default:"40" help:"Most measurements."`
+	Time         time.Duration `placeholder:"TIME" help:"Begin no measurement after this time, such as 1h; default: no limit."`
+	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
+	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
+	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
+}
+
+// Validate refuses what cannot be searched for.
+func (c *benchSearchCmd) Validate() error {
+	switch {
+	case len(c.Limit) == 0 && c.SLAParams == "":
+		return errors.New("--limit or --sla-params is needed, such as --limit p99_ttft_ms=500")
+	case c.Tolerance <= 0 || c.Tolerance >= 100, c.Confidence < 50 || c.Confidence >= 100:
+		return errors.New("--tolerance must be above 0 and below 100, and --confidence from 50 to below 100")
+	case c.Min < 0 || c.Resolution < 0 || c.Start < 0 || c.Max < 0 || c.Max > 0 && c.Max < c.Min:
+		return errors.New("--min, --max, --resolution and --start must be above 0, and --max at least --min")
+	case c.Probes < 1:
+		return errors.New("--probes must be 1 or more")
+	}
+	return nil
+}
+
+// Run searches for the highest load within the limits.
+func (c *benchSearchCmd) Run(ctx context.Context, a *app) error {
+	o, err := c.options(a)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if err := runner.FindSpan(ctx, &o); err != nil {
+		return c.ended(ctx, err)
+	}
+	doc, err := runner.Run(ctx, o)
+	if doc == nil {
+		return fail(exitUsage, err)
+	}
+	if table := probeTable(doc, o.Limits); err == nil {
+		err = a.printTable(table)
+	}
+	for _, s := range doc.Answers {
+		mark := ""
+		if doc.Simulated {
+			mark = "simulated: "
+		}
+		fmt.Fprintf(a.stdout, "%s%s\n", mark, s.Sentence)
+	}
+	if err == nil && slices.ContainsFunc(doc.Answers, func(s *result.Search) bool { return s.Outcome == string(search.NoEvidence) }) {
+		return exit(exitInvalid)
+	}
+	return c.ended(ctx, err)
+}
+
+func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fail(exitInterrupted, err)
+	}
+	return err
+}
+
+func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
+	o := runner.Options{
+		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
+		Goal: search.Goal{Span: search.Span{Min: c.Min, Max: c.Max, Step: c.Resolution}, Start: c.Start,
+			Tolerance: c.Tolerance / 100, Confidence: c.Confidence / 100, Probes: c.Probes, AtLeast: c.AtLeast},
+		Command: c.Client,
+		Said:    a.logf,
+	}
+	if o.Dir == "" {
+		o.Dir = "search"
+	}
+	if len(c.Client) == 0 {
+		o.Command = []string{"profllm", "bench", "serve", "--base-url", c.BaseURL, "--model", c.Model}
+		if c.NumPrompts != defaultPrompts {
+			o.Least = c.NumPrompts
+		}
+	}
+	if a.env(job.SimulatedVar) != "" {
+		var err error
+		if o.Speed, err = knobs.Speed(a.env); err != nil {
+			return o, err
+		}
+	}
+	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, o.Limits) }
+	return o, c.readLimits(&o)
+}
+
+// defaultPrompts is vLLM's, and stands for a number that the search chooses.
+const defaultPrompts = 1000
+
+func (c *benchSearchCmd) readLimits(o *runner.Options) error {
+	limits, err := findLimits(c.Limit)
+	if err != nil {
+		return err
+	}
+	if limits != nil {
+		o.Limits = append(o.Limits, limits)
+	}
+	if c.SLAParams == "" {
+		return nil
+	}
+	data, err := regular.ReadFile(c.SLAParams)
+	if err != nil {
+		return err
+	}
+	sets, err := runner.ReadSLA(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.SLAParams, err)
+	}
+	for _, set := range sets {
+		o.Limits = append(o.Limits, slices.Concat(set, limits))
+	}
+	if limits != nil { // they are part of every set
+		o.Limits = o.Limits[1:]
+	}
+	return nil
+}
+
+// probe has the client measure one load; what it prints is kept beside its result.
+func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, sets [][]metric.Limit) error {
+	log, err := os.Create(filepath.Join(ask.Dir, vllmserve.DefaultLog))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	args := c.asked(ask, sets)
+	if len(c.Client) > 0 {
+		return external(ctx, slices.Concat(c.Client, args), log)
+	}
+	one, err := load.ParseArgs(args)
+	if err != nil {
+		return err
+	}
+	err = a.measure(ctx, c.merged(one, a, log), time.Now, log, log)
+	if ctx.Err() != nil {
+		return errors.Join(err, os.Remove(filepath.Join(ask.Dir, vllmserve.DefaultFile))) // of a part of the load
+	}
+	return err
+}
+
+// merged are the options of this command with the load of one probe.
+func (c *benchSearchCmd) merged(one load.Options, a *app, log io.Writer) load.Options {
+	o := c.Options
+	if c.Variable == runner.Rate {
+		o.RequestRate = one.RequestRate
+	} else {
+		o.MaxConcurrency = one.MaxConcurrency
+	}
+	o.NumPrompts, o.Seed, o.SaveResult, o.AppendResult = one.NumPrompts, one.Seed, true, false
+	o.ResultDir, o.ResultFilename, o.DisableTqdm = one.ResultDir, one.ResultFilename, true
+	o.PercentileMetrics, o.MetricPercentiles = one.PercentileMetrics, one.MetricPercentiles
+	o.Metadata = slices.Clone(o.Metadata)
+	if a.env(job.SimulatedVar) != "" {
+		if err := a.markSimulated(&o, log); err != nil {
+			fmt.Fprintln(log, err)
+		}
+	}
+	return o
+}
+
+// asked are the flags of one probe.
+func (c *benchSearchCmd) asked(ask runner.Ask, sets [][]metric.Limit) []string {
+	ranks := []string{"50", "90", "95", "99"}
+	for _, l := range slices.Concat(sets...) {
+		_, stat, _ := result.SplitKey(l.Metric.Key)
+		if rank := strings.TrimPrefix(stat, "p"); rank != stat && !slices.Contains(ranks, rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	value := strconv.FormatFloat(ask.Value, 'g', -1, 64)
+	if math.IsInf(ask.Value, 1) {
+		value = "inf"
+	}
+	return []string{"--" + strings.ReplaceAll(c.Variable, "_", "-"), value, "--num-prompts", strconv.Itoa(ask.NumPrompts),
+		"--seed", strconv.FormatInt(ask.Seed, 10), "--save-result", "--result-dir", ask.Dir,
+		"--result-filename", vllmserve.DefaultFile, "--percentile-metrics", "ttft,tpot,itl,e2el",
+		"--metric-percentiles", strings.Join(ranks, ",")}
+}
+
+// external runs another client.
+func external(ctx context.Context, argv []string, log io.Writer) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(argv[:min(3, len(argv))], " "), err)
+	}
+	return nil
+}
+
+// probeTable shows the probes of a search.
+func probeTable(doc *runner.Document, sets [][]metric.Limit) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Name: "probe"}, {Name: doc.Question.Variable, Right: true},
+		{Name: "requests", Right: true}, {Name: "s", Right: true}, {Name: "verdict"}}}
+	var keys []string
+	for _, l := range slices.Concat(sets...) {
+		if !slices.Contains(keys, l.Metric.Key) {
+			keys = append(keys, l.Metric.Key)
+			t.Columns = append(t.Columns, terminal.Column{Name: l.Metric.Key, Right: true})
+		}
+	}
+	t.Columns = append(t.Columns, terminal.Column{Name: "holds"})
+	for i := range doc.Probes {
+		p := &doc.Probes[i]
+		cells := []any{strings.TrimPrefix(p.Name, "probe-"), fmt.Sprintf("%g", p.Value), strconv.Itoa(p.NumPrompts),
+			fmt.Sprintf("%.1f", p.Seconds), string(p.Verdict)}
+		for _, key := range keys {
+			text := "-"
+			if v := p.Metrics[key]; v.Number != nil {
+				text = fmt.Sprintf("%.4g", *v.Number)
+			}
+			cells = append(cells, text)
+		}
+		holds := strings.Join(p.Holds, "; ")
+		if p.Error != "" {
+			holds = p.Error
+		}
+		t.Row(summary.Cells(append(cells, holds)...)...)
+	}
+	return t
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/load/loadtest"
+	"github.com/profllm/profllm/pkg/search/runner"
+)
+
+// searchServer is a server that answers at once.
+func searchServer(t *testing.T) string {
+	t.Helper()
+	s, err := loadtest.Start(loadtest.Options{Tokenizer: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s.URL()
+}
+
+func readSearch(t *testing.T, dir string) (d runner.Document) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, runner.File))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &d))
+	return d
+}
+
+// profllm's client measures each load of a search.
+func TestBenchSearch(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"bench", "search", "--base-url", searchServer(t), "--model", "m", "--random-input-len", "8",
+		"--random-output-len", "4", "--limit", "median_ttft_ms=1e9", "--limit", "median_e2el_ms=1e9", "--start", "1", "--max", "4",
+		"--num-prompts", "60", "--result-dir", "s"}
+	o := profllm(t, dir, nil, args...)
+	d := readSearch(t, filepath.Join(dir, "s"))
+	require.NotEmpty(t, d.Probes, o.stderr)
+	require.Equal(t, 60, d.Probes[0].NumPrompts)
+	require.Contains(t, o.stdout, d.Answers[0].Sentence)
+	require.FileExists(t, filepath.Join(dir, "s", d.Probes[0].Name, "vllm-bench.json"))
+	again := profllm(t, dir, nil, args...)
+	require.Equal(t, o.code, again.code)
+	require.Equal(t, len(d.Probes), len(readSearch(t, filepath.Join(dir, "s")).Probes), "nothing is measured again")
+}
+
+// Another client is started for each load, with vLLM's flags for the load and the result.
+func TestBenchSearchWithAnotherClient(t *testing.T) {
+	dir := t.TempDir()
+	script := `#!/bin/bash
+while [ $# -gt 0 ]; do
+  case $1 in
+    --max-concurrency) c=$2 ;; --num-prompts) n=$2 ;; --result-dir) d=$2 ;; --result-filename) f=$2 ;;
+  esac
+  shift
+done
+ttft=50; [ "$c" -le 11 ] || ttft=900
+cat >"$d/$f" <<END
+{"num_prompts": $n, "completed": $n, "failed": 0, "duration": $n, "total_input_tokens": ${n}0, "total_output_tokens": ${n}0,
+"max_concurrency": $c, "request_throughput": 1, "output_throughput": 10, "mean_ttft_ms": $ttft, "median_ttft_ms": $ttft,
+"p95_ttft_ms": $ttft, "p99_ttft_ms": $ttft, "mean_tpot_ms": 1, "median_tpot_ms": 1}
+END
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(script), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sla.json"), []byte(`[{"p99_ttft_ms": "<=500"}]`), 0o644))
+	o := profllm(t, dir, nil, "bench", "search", "--sla-params", "sla.json", "--result-dir", "s", "--", "./client", "--model", "m")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Contains(t, o.stdout, "the highest max_concurrency within p99_ttft_ms <= 500 is 11: it holds at 11 and fails at 12")
+	d := readSearch(t, filepath.Join(dir, "s"))
+	require.Equal(t, 299, d.Probes[0].NumPrompts)
+}
+
+func TestBenchSearchMistakes(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--limit or --sla-params is needed": {}, "want KEY=VALUE": {"--limit", "p99_ttft_ms"},
+		"--max at least --min": {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
+	} {
+		o := profllm(t, t.TempDir(), nil, append([]string{"bench", "search"}, args...)...)
+		require.Equal(t, exitUsage, o.code)
+		require.Contains(t, o.stderr, want)
+	}
+}

@@ -1,0 +1,35 @@
+package collect
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// searchFile is what a search for the highest load leaves beside its probes.
+const searchFile = "raw/search.json"
+
+// addSearch adds the answers of a search. The engines' counters are those of all its probes, and
+// the numbers of the record those of one.
+func addSearch(e *evidence, d *draft) {
+	data, err := fs.ReadFile(e.files, searchFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var file struct {
+		Answers []*result.Search `json:"answers"`
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &file)
+	}
+	if err != nil {
+		d.late.add(result.Warning{Kind: result.Unreadable, File: searchFile, Text: err.Error()})
+		return
+	}
+	d.record.Search = file.Answers
+	for i := range d.record.Results.Server {
+		d.record.Results.Server[i].Others = true
+	}
+}

@@ -1,0 +1,77 @@
+package planner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// searching is a load client that `profllm bench search` starts for each load.
+type searching struct {
+	client catalog.LoadClient
+	search *scenario.Search
+}
+
+// searched has the load of a test searched for, if the test says so.
+func searched(t scenario.Test, in *plan.LoadInput) error {
+	if t.Search == nil {
+		return nil
+	}
+	if catalog.BySGLang(t) {
+		return source.Errorf(t.PosOf("search"), "test %q: a search needs vLLM's client or profllm's", t.ID).
+			Hintf(`write client = "profllm"`)
+	}
+	for _, text := range t.Search.Limits {
+		if _, err := metric.ParseLimit(text); err != nil {
+			return fmt.Errorf("%s: search.limits: %w", t.PosOf("search"), err)
+		}
+	}
+	last := len(in.Clients) - 1
+	in.Clients[last] = searching{in.Clients[last].(catalog.LoadClient), t.Search}
+	in.Expect.NumPrompts, in.Expect.Concurrency, in.Expect.RequestRate = 0, 0, 0
+	in.Benchmark = maps.Clone(in.Benchmark)
+	delete(in.Benchmark, numPrompts)
+	delete(in.Benchmark, t.Search.Load())
+	return nil
+}
+
+// Command implements plan.Client.
+func (s searching) Command(t plan.Target) (plan.Step, error) {
+	step, err := s.client.Command(t)
+	if err != nil {
+		return step, err
+	}
+	argv := slices.Concat([]plan.Word{plan.Self()}, plan.Texts("bench", "search", "--variable", s.search.Load()))
+	for _, l := range s.search.Limits {
+		argv = append(argv, plan.Texts("--limit", l)...)
+	}
+	number := func(flag string, v float64) {
+		if v != 0 {
+			argv = append(argv, plan.Texts(flag, strconv.FormatFloat(v, 'g', -1, 64))...)
+		}
+	}
+	number("--min", s.search.Min)
+	number("--max", s.search.Max)
+	number("--resolution", s.search.Resolution)
+	number("--start", s.search.Start)
+	number("--tolerance", float64(s.search.Tolerance))
+	number("--probes", float64(s.search.Probes))
+	if s.search.Time > 0 {
+		argv = append(argv, plan.Texts("--time", time.Duration(s.search.Time).String())...)
+	}
+	if s.client.Name() == "profllm bench serve" {
+		step.Argv = append(argv, step.Argv[3:]...) // without profllm bench serve
+		return step, nil
+	}
+	argv = append(argv, plan.Texts("--result-dir", t.Dir, "--")...)
+	step.Argv = append(argv, step.Argv...)
+	return step, nil
+}

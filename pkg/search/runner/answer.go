@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/search"
+)
+
+// answer keeps the answer for a set of limits.
+func (r *runner) answer(set int, a *search.Answer) {
+	s := &result.Search{
+		Variable: r.Variable, Limits: r.question().Limits[set], Outcome: string(a.Kind), Low: a.Low, High: a.High,
+		Probability: a.Probability, Edge: a.Edge, Probes: len(r.doc.Probes),
+	}
+	if a.Kind == search.NoEvidence {
+		s.Edge = a.At
+	}
+	r.doc.Answers[set] = s
+	for i := range r.doc.Probes {
+		p := &r.doc.Probes[i]
+		s.Seconds += p.Seconds
+		if e := r.evidence(set, p); e.Invalid {
+			s.Invalid++
+			if a.Kind == search.NoEvidence {
+				s.Why = e.Why
+			}
+		}
+	}
+	if best := r.Best(set); best != nil && a.Low != nil {
+		s.Measured = new(best.Value)
+		if e := r.evidence(set, best); e.Low {
+			s.Why = e.Why
+		}
+	}
+	s.Sentence = sentence(r.Goal, s)
+}
+
+// sentence is the answer for a person.
+func sentence(g search.Goal, s *result.Search) string {
+	limits, cost := strings.Join(s.Limits, " and "), quantity.Count(s.Probes, "probe")
+	chance := fmt.Sprintf("%.1f %%", 100*s.Probability)
+	text := ""
+	switch search.Kind(s.Outcome) {
+	case search.LowestFails:
+		text = fmt.Sprintf("even the lowest %s, %g, does not keep %s (%s sure, %s)", s.Variable, g.Min, limits, chance, cost)
+	case search.NoLimit:
+		text = fmt.Sprintf("%s is kept up to %s %g, the highest that was allowed (%s sure, %s)", limits, s.Variable, g.Max,
+			chance, cost)
+	case search.NoEvidence:
+		text = fmt.Sprintf("no answer: results at %s %g stay invalid (%s), %s", s.Variable, s.Edge, s.Why, cost)
+		if s.Low != nil {
+			text += fmt.Sprintf("; up to %g holds", *s.Low)
+		}
+		return text
+	default:
+		text = fmt.Sprintf("the highest %s within %s is %s (%s sure, %s)", s.Variable, limits, between(s), chance, cost)
+	}
+	switch search.Kind(s.Outcome) {
+	case search.Spent:
+		text += "; the budget is spent before the interval is narrow"
+	case search.Beaten:
+		text += fmt.Sprintf("; it was stopped because another configuration reaches %g", g.AtLeast)
+	}
+	if s.Why != "" {
+		text += "; but " + s.Why
+	}
+	return text
+}
+
+// between is the interval of an answer.
+func between(s *result.Search) string {
+	switch {
+	case s.Low == nil && s.High == nil:
+		return "not known"
+	case s.Low == nil:
+		return fmt.Sprintf("below %g", *s.High)
+	case s.High == nil:
+		return fmt.Sprintf("%g or more", *s.Low)
+	}
+	return fmt.Sprintf("%g: it holds at %g and fails at %g", *s.Low, *s.Low, *s.High)
+}

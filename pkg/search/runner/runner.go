@@ -1,0 +1,406 @@
+// Package runner runs a search for the highest load on a server: it has a client measure each load
+// that package search asks for, has the result judged, and keeps everything in one folder, from which
+// a search that was killed goes on.
+package runner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/search"
+	"github.com/profllm/profllm/pkg/validity"
+)
+
+// The files of a search.
+const (
+	File      = "search.json" // in its folder
+	ProbeFile = "probe.json"  // in the folder of each probe, beside the client's result
+)
+
+// Schema is the version of search.json.
+const Schema = "profllm.search/1"
+
+// The loads that are searched for.
+const (
+	Rate        = "request_rate"
+	Concurrency = "max_concurrency"
+)
+
+// Ask is one measurement that a client is asked for.
+type Ask struct {
+	Value      float64 // of the load
+	NumPrompts int
+	Seed       int64  // other prompts than before, which no prefix cache holds
+	Dir        string // of the result file, vllmserve.DefaultFile
+}
+
+// Options say what is searched for, and where its files are.
+type Options struct {
+	Dir      string
+	Variable string // Rate or Concurrency
+	Goal     search.Goal
+	Limits   [][]metric.Limit // one search for each set, on the same probes
+	Command  []string         // of the client, by which a search is known again
+	// Least requests of a probe, if the percentiles need no more.
+	Least        int
+	ProbeSeconds float64 // least time of a probe with a rate
+	Seed         int64
+	Time         time.Duration // after which no probe begins; 0: no limit
+	Speed        int           // simulated time passes so many times faster; 0: 1
+
+	Measure func(ctx context.Context, ask Ask) error
+	Now     func() time.Time
+	Said    func(format string, args ...any) // of each probe
+}
+
+// Document is search.json.
+type Document struct {
+	Schema     string           `json:"schema"`
+	Question   Question         `json:"question"`
+	Probes     []Probe          `json:"probes"`  // in their order
+	Answers    []*result.Search `json:"answers"` // one for each set of limits, in their order
+	Simulated  bool             `json:"simulated,omitempty"`
+	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far
+}
+
+// Question is what a search was asked; only the same question goes on with its probes.
+type Question struct {
+	Variable   string     `json:"variable"`
+	Min        float64    `json:"min"`
+	Max        float64    `json:"max"`
+	Resolution float64    `json:"resolution"`
+	Limits     [][]string `json:"limits"`
+	Command    []string   `json:"command"`
+}
+
+// Probe is one measurement.
+type Probe struct {
+	Name       string                  `json:"name"` // of its folder
+	Value      float64                 `json:"value"`
+	NumPrompts int                     `json:"num_prompts"`
+	Seed       int64                   `json:"seed"`
+	Began      time.Time               `json:"began"`
+	Seconds    float64                 `json:"seconds,omitempty"`
+	Error      string                  `json:"error,omitempty"`   // why there is no result
+	Verdict    result.Verdict          `json:"verdict,omitempty"` // of the checks
+	Words      []string                `json:"words,omitempty"`
+	Metrics    map[string]metric.Value `json:"metrics,omitempty"` // those with limits, and the throughput
+	Holds      []string                `json:"holds,omitempty"`   // for each set of limits: yes, no, or why it is no evidence
+
+	record *result.Result
+}
+
+// runner is a search at work.
+type runner struct {
+	Options
+	doc   Document
+	begun time.Time
+}
+
+// Run searches until every set of limits has its answer. What was measured before in the
+// folder counts. With an error it returns what is known.
+func Run(ctx context.Context, o Options) (*Document, error) {
+	r := runner{Options: o, begun: o.Now()}
+	r.Speed = max(r.Speed, 1)
+	r.doc = Document{Schema: Schema, Question: r.question(), Answers: make([]*result.Search, len(o.Limits))}
+	if err := r.resume(); err != nil {
+		return nil, err
+	}
+	for set := range o.Limits {
+		if err := r.search(ctx, set); err != nil {
+			r.doc.Unfinished = true
+			for i := range r.doc.Answers {
+				if r.doc.Answers[i] == nil {
+					r.answer(i, o.Goal.Conclude(r.probes(i)))
+				}
+			}
+			return &r.doc, errors.Join(err, r.save())
+		}
+	}
+	return &r.doc, errors.Join(r.save(), r.keepBest())
+}
+
+func (r *runner) question() Question {
+	q := Question{Variable: r.Variable, Min: r.Goal.Min, Max: r.Goal.Max, Resolution: r.Goal.Step, Command: r.Command}
+	for _, set := range r.Limits {
+		var texts []string
+		for _, l := range set {
+			texts = append(texts, l.String())
+		}
+		q.Limits = append(q.Limits, texts)
+	}
+	return q
+}
+
+// resume takes the probes that the folder has.
+func (r *runner) resume() error {
+	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
+		return err
+	}
+	data, err := regular.ReadFile(filepath.Join(r.Dir, File))
+	if err == nil {
+		var before Document
+		if err := json.Unmarshal(data, &before); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(r.Dir, File), err)
+		}
+		if !reflect.DeepEqual(before.Question, r.doc.Question) {
+			return fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
+				filepath.Join(r.Dir, File))
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for {
+		var p Probe
+		dir := filepath.Join(r.Dir, name(len(r.doc.Probes)))
+		data, err := regular.ReadFile(filepath.Join(dir, ProbeFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return r.save()
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &p)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(dir, ProbeFile), err)
+		}
+		if p.Seconds == 0 { // killed before its end
+			return r.save()
+		}
+		r.judge(&p)
+		r.doc.Probes = append(r.doc.Probes, p)
+	}
+}
+
+func name(i int) string { return fmt.Sprintf("probe-%03d", i+1) }
+
+func (r *runner) save() error {
+	data, err := json.MarshalIndent(r.doc, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(r.Dir, File), append(data, '\n'), 0o666)
+}
+
+// search measures until one set of limits has its answer.
+func (r *runner) search(ctx context.Context, set int) error {
+	for {
+		step := r.Goal.Next(r.probes(set))
+		switch {
+		case step.Answer != nil:
+			r.answer(set, step.Answer)
+			return nil
+		case r.Time > 0 && r.Now().Sub(r.begun) >= r.Time:
+			r.answer(set, r.Goal.Conclude(r.probes(set)))
+			return nil
+		}
+		if err := r.measure(ctx, step.Value); err != nil {
+			return err
+		}
+	}
+}
+
+// probes are the probes so far as one set of limits sees them.
+func (r *runner) probes(set int) []search.Probe {
+	var list []search.Probe
+	for i := range r.doc.Probes {
+		list = append(list, r.evidence(set, &r.doc.Probes[i]).Probe)
+	}
+	return list
+}
+
+func (r *runner) evidence(set int, p *Probe) Evidence {
+	if p.record == nil {
+		return Evidence{Probe: search.Probe{Value: p.Value, Invalid: true}, Why: p.Error}
+	}
+	return Of(faster(r.Limits[set], r.Speed), p.Value, p.record)
+}
+
+// faster are limits for a server whose time passes faster.
+func faster(limits []metric.Limit, n int) []metric.Limit {
+	list := make([]metric.Limit, len(limits))
+	for i, l := range limits {
+		switch {
+		case l.Metric.Unit == "ms":
+			l.Value /= float64(n)
+		case l.Metric.Better == metric.Higher && l.Metric.Unit != "%":
+			l.Value *= float64(n)
+		}
+		list[i] = l
+	}
+	return list
+}
+
+// measure has the client measure a load.
+func (r *runner) measure(ctx context.Context, value float64) error {
+	i := len(r.doc.Probes)
+	p := Probe{Name: name(i), Value: value, NumPrompts: r.numPrompts(value), Seed: r.Seed + int64(i), Began: r.Now().UTC()}
+	dir := filepath.Join(r.Dir, p.Name)
+	if err := os.RemoveAll(dir); err != nil { // of a probe that was killed
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if err := writeProbe(dir, &p); err != nil {
+		return err
+	}
+	err := r.Measure(ctx, Ask{Value: value, NumPrompts: p.NumPrompts, Seed: p.Seed, Dir: dir})
+	if ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	p.Seconds = max(r.Now().Sub(p.Began).Seconds(), 1e-3)
+	if err != nil {
+		p.Error = err.Error()
+	}
+	r.judge(&p)
+	if err := writeProbe(dir, &p); err != nil {
+		return err
+	}
+	r.doc.Probes = append(r.doc.Probes, p)
+	r.Said("%s = %g: %s", r.Variable, value, r.said(&p))
+	return r.save()
+}
+
+func writeProbe(dir string, p *Probe) error {
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, ProbeFile), append(data, '\n'), 0o666)
+}
+
+// numPrompts is how many requests a probe has: as the percentiles of the limits need, for a
+// steady state, and for the time that is asked for.
+func (r *runner) numPrompts(value float64) int {
+	var accept validity.Limits
+	n := max(r.Least, accept.SampleFrom(95))
+	for _, set := range r.Limits {
+		for _, l := range set {
+			n = max(n, needed(accept, l.Metric.Key))
+		}
+	}
+	if r.Variable == Concurrency {
+		return max(n, accept.SteadyFrom(int(value)))
+	}
+	return max(n, int(math.Ceil(r.ProbeSeconds*value)))
+}
+
+func needed(accept validity.Limits, key string) int {
+	_, stat, ok := result.SplitKey(key)
+	var rank float64
+	if _, err := fmt.Sscanf(stat, "p%g", &rank); !ok || err != nil {
+		return 0
+	}
+	return accept.SampleFrom(rank)
+}
+
+// judge reads a probe's result, and has it judged.
+func (r *runner) judge(p *Probe) {
+	part, err := vllmserve.Parser{}.Parse(regular.DirFS(filepath.Join(r.Dir, p.Name)))
+	if err != nil || part.Metrics == nil {
+		p.Error = cmp.Or(p.Error, "the client left no result")
+		return
+	}
+	rec := &result.Result{Schema: result.SchemaV1}
+	rec.Merge(part)
+	rec.Simulated = rec.Simulated || part.Simulated
+	rec.Derive()
+	planned := validity.Planned{NumPrompts: p.NumPrompts}
+	switch r.Variable {
+	case Concurrency:
+		planned.Concurrency = int(p.Value)
+	case Rate:
+		planned.RequestRate = p.Value * float64(r.Speed)
+	}
+	rec.Validity = validity.Judge(rec, validity.Evidence{Planned: planned, Samples: part.Samples})
+	r.doc.Simulated = r.doc.Simulated || rec.Simulated
+	p.record, p.Verdict, p.Words, p.Error = rec, rec.Validity.Verdict, rec.Validity.Words, ""
+	p.Metrics = map[string]metric.Value{metric.Throughput.Key: metric.Throughput.Of(rec)}
+	p.Holds = nil
+	for set, limits := range r.Limits {
+		for _, l := range limits {
+			p.Metrics[l.Metric.Key] = l.Metric.Of(rec)
+		}
+		p.Holds = append(p.Holds, holds(r.evidence(set, p)))
+	}
+}
+
+// holds says in a word of evidence whether the limits hold.
+func holds(e Evidence) string {
+	switch {
+	case e.Invalid:
+		return "no evidence: " + e.Why
+	case !e.Holds():
+		return "no"
+	case e.Low:
+		return "too little load: " + e.Why
+	}
+	return "yes"
+}
+
+func (r *runner) said(p *Probe) string {
+	if p.record == nil {
+		return p.Error
+	}
+	text := ""
+	for set, limits := range r.Limits {
+		for _, l := range faster(limits, r.Speed) {
+			if v := l.Metric.Of(p.record).Number; v != nil {
+				text += fmt.Sprintf("%s %.4g, ", l.Metric.Key, *v)
+			}
+		}
+		text += "holds: " + p.Holds[set]
+		if set+1 < len(r.Limits) {
+			text += "; "
+		}
+	}
+	return text
+}
+
+// keepBest copies the result at the highest load that holds beside search.json, so that whoever
+// reads one result of this folder reads that.
+func (r *runner) keepBest() error {
+	best := r.Best(0)
+	if best == nil {
+		return nil
+	}
+	data, err := regular.ReadFile(filepath.Join(r.Dir, best.Name, vllmserve.DefaultFile))
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(r.Dir, vllmserve.DefaultFile), data, 0o666)
+}
+
+// Best is the probe at the highest load that the answer says holds; if none does, the lowest
+// that was measured.
+func (r *runner) Best(set int) *Probe {
+	a := r.doc.Answers[set]
+	var best, lowest *Probe
+	for i := range r.doc.Probes {
+		p := &r.doc.Probes[i]
+		if e := r.evidence(set, p); e.Invalid {
+			continue
+		}
+		if a.Low != nil && p.Value <= *a.Low && (best == nil || p.Value >= best.Value) {
+			best = p
+		}
+		if lowest == nil || p.Value < lowest.Value {
+			lowest = p
+		}
+	}
+	return cmp.Or(best, lowest)
+}

@@ -1,0 +1,175 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/search"
+	"github.com/profllm/profllm/pkg/search/runner"
+)
+
+func limits(t testing.TB, texts ...string) (list []metric.Limit) {
+	t.Helper()
+	for _, text := range texts {
+		l, err := metric.ParseLimit(text)
+		require.NoError(t, err)
+		list = append(list, l)
+	}
+	return list
+}
+
+// writeResult is a client's file of a server whose TTFT is 50 ms up to an edge, and 900 beyond.
+func writeResult(ask runner.Ask, edge float64) error {
+	p99 := 50.0
+	if ask.Value > edge {
+		p99 = 900
+	}
+	n := ask.NumPrompts
+	rate := min(ask.Value, 20)
+	data := fmt.Sprintf(`{"num_prompts": %d, "completed": %d, "failed": 0, "duration": %g, "total_input_tokens": %d,
+"total_output_tokens": %d, "request_throughput": %g, "output_throughput": %g, "mean_ttft_ms": %g, "median_ttft_ms": %g,
+"p95_ttft_ms": %g, "p99_ttft_ms": %g, "mean_tpot_ms": 10, "median_tpot_ms": 10}`, n, n, float64(n)/rate, 10*n, 10*n,
+		rate, 10*rate, p99*0.9, p99*0.9, p99*0.97, p99)
+	return os.WriteFile(filepath.Join(ask.Dir, vllmserve.DefaultFile), []byte(data), 0o666)
+}
+
+func options(t *testing.T, edge float64) (o runner.Options, asked *[]float64) {
+	asked = new([]float64)
+	return runner.Options{
+		Dir: t.TempDir(), Variable: runner.Rate, Limits: [][]metric.Limit{limits(t, "p99_ttft_ms=500")}, Now: time.Now,
+		Goal: search.Goal{Span: search.Span{Min: 0.5, Max: 64, Step: 0.5}},
+		Said: func(format string, args ...any) { t.Logf(format, args...) },
+		Measure: func(_ context.Context, ask runner.Ask) error {
+			*asked = append(*asked, ask.Value)
+			return writeResult(ask, edge)
+		},
+	}, asked
+}
+
+func TestSearchKeepsEverything(t *testing.T) {
+	o, asked := options(t, 10.2)
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	a := doc.Answers[0]
+	require.Equal(t, "found", a.Outcome)
+	require.Equal(t, 10.0, *a.Low)
+	require.Equal(t, 10.5, *a.High)
+	require.Equal(t, 10.0, *a.Measured)
+	require.Contains(t, a.Sentence, "the highest request_rate within p99_ttft_ms <= 500 is 10: it holds at 10 and fails at 10.5")
+	require.Len(t, doc.Probes, len(*asked))
+	for i, p := range doc.Probes {
+		require.GreaterOrEqual(t, p.NumPrompts, 299, "a P99 needs 299")
+		require.Equal(t, int64(i), p.Seed, "other prompts than before")
+		require.FileExists(t, filepath.Join(o.Dir, p.Name, vllmserve.DefaultFile))
+	}
+	var kept runner.Document
+	data, err := os.ReadFile(filepath.Join(o.Dir, runner.File))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &kept))
+	require.Equal(t, doc.Answers, kept.Answers)
+	best, err := os.ReadFile(filepath.Join(o.Dir, vllmserve.DefaultFile))
+	require.NoError(t, err)
+	require.Contains(t, string(best), `"p99_ttft_ms": 50`, "the numbers at the highest load that holds")
+
+	*asked = nil
+	again, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Empty(t, *asked, "everything was measured before")
+	require.Equal(t, doc.Answers[0].Sentence, again.Answers[0].Sentence)
+
+	o.Limits = [][]metric.Limit{limits(t, "p99_ttft_ms=501")}
+	_, err = runner.Run(t.Context(), o)
+	require.ErrorContains(t, err, "is of another search")
+}
+
+// Wherever a search is stopped, it goes on from the probes on disk and asks for the same loads.
+func TestSearchResumes(t *testing.T) {
+	whole, want := options(t, 10.2)
+	_, err := runner.Run(t.Context(), whole)
+	require.NoError(t, err)
+	for stop := range *want {
+		o, asked := options(t, 10.2)
+		measure := o.Measure
+		ctx, cancel := context.WithCancelCause(t.Context())
+		o.Measure = func(ctx context.Context, ask runner.Ask) error {
+			if len(*asked) == stop {
+				cancel(errors.New("killed"))
+				return ctx.Err() // and no file
+			}
+			return measure(ctx, ask)
+		}
+		doc, err := runner.Run(ctx, o)
+		require.ErrorContains(t, err, "killed")
+		require.True(t, doc.Unfinished)
+		o.Measure = measure
+		_, err = runner.Run(t.Context(), o)
+		require.NoError(t, err)
+		require.Equal(t, *want, *asked)
+	}
+}
+
+// A client that leaves no result is no evidence, and is asked again.
+func TestFailedProbes(t *testing.T) {
+	o, asked := options(t, 10.2)
+	measure, failed := o.Measure, false
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		if len(*asked) == 2 && !failed {
+			failed = true
+			return errors.New("the client broke")
+		}
+		return measure(ctx, ask)
+	}
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, "found", doc.Answers[0].Outcome)
+	require.Equal(t, 1, doc.Answers[0].Invalid)
+	require.Equal(t, "the client broke", doc.Probes[2].Error)
+	require.Equal(t, doc.Probes[2].Value, doc.Probes[3].Value)
+}
+
+func TestSpanOfRates(t *testing.T) {
+	o, asked := options(t, 10.2)
+	o.Goal = search.Goal{}
+	require.NoError(t, runner.FindSpan(t.Context(), &o))
+	require.True(t, math.IsInf((*asked)[0], 1))
+	require.Equal(t, search.Goal{Span: search.Span{Min: 0.2, Max: 30, Step: 0.2}, Start: 10}, o.Goal)
+	require.NoError(t, runner.FindSpan(t.Context(), &o))
+	require.Len(t, *asked, 1, "the capacity is measured once")
+}
+
+func TestReadSLA(t *testing.T) {
+	sets, err := runner.ReadSLA([]byte(`[{"p99_ttft_ms": "<=500", "p99_itl_ms": "< 40"}, {"request_goodput": ">=3.5"}]`))
+	require.NoError(t, err)
+	require.Len(t, sets, 2)
+	require.Equal(t, "p99_itl_ms <= 40", sets[0][0].String())
+	require.Equal(t, "p99_ttft_ms <= 500", sets[0][1].String())
+	require.Equal(t, "request_goodput >= 3.5", sets[1][0].String())
+	for text, want := range map[string]string{
+		`{}`: "want a list", `[]`: "empty", `[{}]`: "object 1 has no limit", `[{"p99_ttft_ms": "500"}]`: "operator and a number",
+		`[{"p99_ttft_ms": ">=500"}]`: "lower is better", `[{"p99_ttfft": "<=1"}]`: "p99_ttfft",
+	} {
+		_, err := runner.ReadSLA([]byte(text))
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func FuzzReadSLA(f *testing.F) {
+	f.Add([]byte(`[{"p99_e2el_ms": "<=500"}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sets, err := runner.ReadSLA(data)
+		if err == nil {
+			require.NotEmpty(t, sets)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/regular"
+)
+
+// capacityDir has the run that shows which rates a server can serve at all.
+const capacityDir = "capacity"
+
+// FindSpan fills in what a search for a rate was not told, from one run whose requests are sent
+// as fast as they can be: no server keeps up with a higher rate than that run's. It is no
+// evidence about limits.
+func FindSpan(ctx context.Context, o *Options) error {
+	g := &o.Goal
+	if o.Variable == Concurrency {
+		g.Min, g.Step = or(g.Min, 1), or(g.Step, 1)
+		g.Max = or(g.Max, 1024)
+		return nil
+	}
+	if g.Max > 0 && g.Step > 0 && g.Start > 0 {
+		g.Min = or(g.Min, g.Step)
+		return nil
+	}
+	most, err := capacity(ctx, o)
+	if err != nil {
+		return err
+	}
+	g.Step = or(g.Step, niceStep(most/100))
+	g.Max = or(g.Max, g.Step*math.Ceil(1.5*most/g.Step))
+	g.Min = or(g.Min, g.Step)
+	g.Start = or(g.Start, most/2)
+	return nil
+}
+
+func or(v, fallback float64) float64 {
+	if v == 0 {
+		return fallback
+	}
+	return v
+}
+
+// niceStep is the largest of 1, 2 and 5 times a power of ten that is at most x.
+func niceStep(x float64) float64 {
+	digits := int(math.Floor(math.Log10(x)))
+	for _, n := range []float64{5, 2} {
+		if step := n * math.Pow10(digits); step <= x {
+			return step
+		}
+	}
+	return math.Pow10(digits)
+}
+
+// capacity is the rate at which requests were answered that came as fast as they can.
+func capacity(ctx context.Context, o *Options) (float64, error) {
+	dir := filepath.Join(o.Dir, capacityDir)
+	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return 0, err
+		}
+		r := runner{Options: *o}
+		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: o.Seed - 1, Dir: dir}
+		if err := o.Measure(ctx, ask); err != nil {
+			return 0, fmt.Errorf("measure the capacity: %w", err)
+		}
+		part, err = vllmserve.Parser{}.Parse(regular.DirFS(dir))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("measure the capacity: %w", err)
+	}
+	if part.Metrics.RequestThroughput == nil || *part.Metrics.RequestThroughput <= 0 {
+		return 0, errors.New("measure the capacity: no request was answered")
+	}
+	most := *part.Metrics.RequestThroughput / float64(max(o.Speed, 1))
+	o.Said("capacity: %.4g requests/s, as fast as they can be sent", most)
+	return most, nil
+}

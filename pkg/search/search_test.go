@@ -1,0 +1,131 @@
+package search_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/search"
+)
+
+// holdsBelow is a server without noise whose margins jump at an edge.
+func holdsBelow(edge float64) func(load float64) search.Probe {
+	return func(load float64) search.Probe {
+		m := math.Log(2)
+		if load > edge {
+			m = -1
+		}
+		return search.Probe{Value: load, Margins: []search.Margin{{Log: m}, {Log: 3}}}
+	}
+}
+
+func run(t *testing.T, g search.Goal, measure func(float64) search.Probe) ([]search.Probe, *search.Answer) {
+	t.Helper()
+	var probes []search.Probe
+	for range 100 {
+		step := g.Next(probes)
+		if step.Answer != nil {
+			return probes, step.Answer
+		}
+		require.InDelta(t, math.Round(step.Value/g.Step), step.Value/g.Step, 1e-6, "a multiple of the step")
+		require.GreaterOrEqual(t, step.Value, g.Min)
+		require.LessOrEqual(t, step.Value, g.Max)
+		probes = append(probes, measure(step.Value))
+	}
+	require.Fail(t, "no answer after 100 probes")
+	return nil, nil
+}
+
+func TestEachEndOfASearch(t *testing.T) {
+	whole := search.Goal{Span: search.Span{Min: 1, Max: 256, Step: 1}}
+	for _, c := range []struct {
+		name       string
+		edge       float64
+		kind       search.Kind
+		mostProbes int
+	}{
+		{"in the middle", 37.5, search.Found, 14},
+		{"below the first", 3.5, search.Found, 14},
+		{"at the lowest", 1.5, search.Found, 14},
+		{"below the lowest", 0.5, search.LowestFails, 10},
+		{"above the highest", 1000, search.NoLimit, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			probes, a := run(t, whole, holdsBelow(c.edge))
+			require.Equal(t, c.kind, a.Kind)
+			require.GreaterOrEqual(t, a.Probability, 0.95)
+			require.LessOrEqual(t, len(probes), c.mostProbes)
+			require.Equal(t, c.kind == search.LowestFails, a.Low == nil)
+			require.Equal(t, c.kind == search.NoLimit, a.High == nil)
+			if a.Low != nil {
+				require.LessOrEqual(t, *a.Low, c.edge)
+			}
+			if a.High != nil {
+				require.GreaterOrEqual(t, *a.High, c.edge)
+			}
+			if c.kind == search.Found {
+				require.LessOrEqual(t, *a.High-*a.Low, max(1, 0.05**a.High))
+			}
+		})
+	}
+}
+
+func TestRealLoads(t *testing.T) {
+	_, a := run(t, search.Goal{Span: search.Span{Min: 0.25, Max: 50, Step: 0.25}}, holdsBelow(7.3))
+	require.Equal(t, search.Found, a.Kind)
+	require.Equal(t, 7.25, *a.Low)
+	require.Equal(t, 7.5, *a.High)
+}
+
+// An invalid probe is no evidence: the search goes on as without it, and gives up a load
+// whose results stay invalid.
+func TestInvalidProbes(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 256, Step: 1}}
+	server := holdsBelow(37)
+	probes := []search.Probe{server(8), server(16)}
+	next := g.Next(probes)
+	require.Equal(t, next, g.Next(append(probes, search.Probe{Value: 32, Invalid: true})))
+
+	_, a := run(t, g, func(load float64) search.Probe { // the client is the limit from 20 on
+		p := server(load)
+		p.Invalid = load >= 20
+		return p
+	})
+	require.Equal(t, search.NoEvidence, a.Kind)
+
+	_, a = run(t, g, func(load float64) search.Probe { return search.Probe{Value: load, Invalid: true} })
+	require.Equal(t, search.NoEvidence, a.Kind)
+	require.Less(t, a.At, 9.0)
+}
+
+func TestBudgetAndRivals(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 1024, Step: 1}, Probes: 4}
+	probes, a := run(t, g, holdsBelow(37.5))
+	require.Len(t, probes, 4)
+	require.Equal(t, search.Spent, a.Kind)
+	require.LessOrEqual(t, *a.Low, 37.0)
+	require.GreaterOrEqual(t, *a.High, 37.0)
+
+	g.Probes, g.AtLeast = 0, 100
+	few, a := run(t, g, holdsBelow(37.5))
+	require.Equal(t, search.Beaten, a.Kind)
+	g.AtLeast = 0
+	all, _ := run(t, g, holdsBelow(37.5))
+	require.Less(t, len(few), len(all))
+
+	require.Equal(t, search.NoEvidence, g.Conclude(nil).Kind)
+	require.Equal(t, search.Spent, g.Conclude(all[:3]).Kind)
+}
+
+// Of several limits, the edge is that of the first to fail.
+func TestLowestOfSeveralLimits(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 256, Step: 1}}
+	_, a := run(t, g, func(load float64) search.Probe {
+		p, other := holdsBelow(90)(load), holdsBelow(20.5)(load)
+		p.Margins[1] = other.Margins[0]
+		return p
+	})
+	require.Equal(t, search.Found, a.Kind)
+	require.Equal(t, 20.0, *a.Low)
+}
