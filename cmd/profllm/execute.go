@@ -282,6 +282,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 
 type benchCmd struct {
 	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
+	Sweep benchSweepCmd `cmd:"" help:"Run a sweep, with the parameter files and results of vllm bench sweep."`
 }
 
 type benchServeCmd struct {

@@ -56,6 +56,7 @@ var requirementAreas = map[string]string{
 	"SCH":  "fields of result.json",
 	"SIG":  "signals and clean-up",
 	"SRV":  "servers",
+	"SWP":  "sweeps as vLLM's commands do them",
 	"TST":  "checks of a server's API",
 	"UC":   "use cases",
 	"VLM":  "vLLM",

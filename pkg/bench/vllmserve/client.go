@@ -20,7 +20,7 @@ import (
 type Config struct {
 	RandomInputLen  *int `toml:"random_input_len"`  // Tokens of each prompt; default 16.
 	RandomOutputLen *int `toml:"random_output_len"` // Tokens of each answer; default 128.
-	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight; default 16.
+	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight, or "none" for no limit; default 16.
 	NumPrompts      *int `toml:"num_prompts"`       // Requests in all, or "5x": five times max_concurrency; default 30.
 }
 
@@ -54,6 +54,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	if t == nil {
 		t = source.NewTable(pos)
 	}
+	t, unlimited := uncapped(t)
 	known := source.NewTable(t.Pos)
 	for _, n := range names {
 		if v := t.Get(n); v != nil {
@@ -89,11 +90,14 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		def int
 	}{
 		{"random_input_len", cfg.RandomInputLen, 16}, {"random_output_len", cfg.RandomOutputLen, 128},
-		{"max_concurrency", cfg.MaxConcurrency, 16}, {"num_prompts", cfg.NumPrompts, 30},
+		{maxConcurrency, cfg.MaxConcurrency, 16}, {"num_prompts", cfg.NumPrompts, 30},
 	} {
 		n := f.def
 		if f.v != nil {
 			n = *f.v
+		}
+		if f.key == maxConcurrency && unlimited {
+			continue
 		}
 		if v := known.Get(f.key); v != nil && n < 1 {
 			if _, isNumber := v.Int(); isNumber { // else that was the complaint
@@ -103,6 +107,16 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		l.flags = append(l.flags, flag{f.key, n})
 	}
 	return l, c.Err()
+}
+
+const maxConcurrency = "max_concurrency"
+
+// uncapped is the table without a max_concurrency that says that there is no limit.
+func uncapped(t *source.Table) (rest *source.Table, unlimited bool) {
+	if s, ok := t.Get(maxConcurrency).Text(); ok && s == "none" {
+		return t.Without(maxConcurrency), true
+	}
+	return t, false
 }
 
 // sglangs are arguments that SGLang's client has and vLLM's has not, and the names of
@@ -148,7 +162,7 @@ func (l *Load) Options() map[string]any {
 
 // Expect is what the result is judged against.
 func (l *Load) Expect() plan.Expect {
-	e := plan.Expect{NumPrompts: l.value("num_prompts"), Concurrency: l.value("max_concurrency")}
+	e := plan.Expect{NumPrompts: l.value("num_prompts"), Concurrency: l.value(maxConcurrency)}
 	dataset, _ := l.get("dataset_name").Text()
 	if batch := l.number("random_batch_size"); batch > 1 {
 		e.NumPrompts = l.requests(batch)
