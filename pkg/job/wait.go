@@ -400,7 +400,15 @@ func ask(ctx context.Context, client *http.Client, method, url string, into io.W
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, res.Status)
+		return &statusError{url: url, status: res.Status, code: res.StatusCode}
 	}
 	return nil
 }
+
+// A statusError is an answer that is not the one for success.
+type statusError struct {
+	url, status string
+	code        int
+}
+
+func (e *statusError) Error() string { return e.url + ": " + e.status }

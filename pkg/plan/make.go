@@ -102,8 +102,11 @@ type Service struct {
 // Cache says how the engines of a service are told to empty their prefix caches.
 type Cache struct {
 	Path string // of a POST, "" if they cannot be told
-	Env  []Var  // what an engine needs to listen to it
-	Off  bool   // the engines have none
+	// More are paths of POSTs that empty further caches, in releases that have them: of images that
+	// were preprocessed, or encoded.
+	More []string
+	Env  []Var // what an engine needs to listen to it
+	Off  bool  // the engines have none
 }
 
 // Torch says how PyTorch's profiler runs inside the engines of a service.
@@ -308,7 +311,7 @@ func (p *Plan) resets(in Input, service Service) error {
 		return source.Errorf(in.Test.Pos, "the prefix cache of a %s cannot be reset between loads", p.Workload).
 			Hintf("write cache = \"keep\", or share_server = false in [Tests.sweep]")
 	}
-	p.CachePath = service.Cache.Path
+	p.CachePath, p.CacheMore = service.Cache.Path, service.Cache.More
 	for i := range p.Roles {
 		if r := &p.Roles[i]; r.Engine {
 			r.Step.Env = append(r.Step.Env, service.Cache.Env...)

@@ -70,6 +70,7 @@ type Plan struct {
 	Roles     []Role   `json:"roles"`                // none for a test without a service
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	CacheMore []string `json:"cache_more,omitempty"` // of POSTs that empty its further caches, if its release has them
 	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
 	APICheck  *Step    `json:"api_check,omitempty"`  // gates the loads once every role is ready; nil: nothing does
 	Config    Config   `json:"config"`               // of the service
