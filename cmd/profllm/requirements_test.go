@@ -41,6 +41,7 @@ var requirementAreas = map[string]string{
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",
 	"LRES": "GPUs, ports and processes",
+	"OFF":  "benchmarks without a server",
 	"OUT":  "reported metrics",
 	"PAR":  "parallelism and GPUs",
 	"PERF": "live monitoring",

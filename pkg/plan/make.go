@@ -80,7 +80,10 @@ func (c Cluster) Program(argv []Word) []Word {
 
 // Service is what a workload answers.
 type Service struct {
-	Steps         []Step // of a test without a service: what is run, one after the other
+	Steps         []Step         // of a test without a service: what is run, one after the other
+	Client        string         // who measures in these steps, for the record; "" for nobody
+	Benchmark     map[string]any // its options
+	GPUs          int            // of each node that these steps use; 0: not known
 	Roles         []Role
 	Ports         []Port
 	Image         string
@@ -230,6 +233,9 @@ func Make(in Input) (*Plan, error) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
+		if len(p.Roles) == 0 && service.GPUs > 0 {
+			p.Job.GPUsPerNode = min(p.Job.GPUsPerNode, service.GPUs)
+		}
 	}
 	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
 		OwnOptions: service.OwnOptions, Server: service.Config}
@@ -275,12 +281,19 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
-	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
+	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()+service.GPUs*p.Job.Nodes
+	if service.Client != "" {
+		l.Client, l.Benchmark = service.Client, service.Benchmark
+	}
 	if in.Keeps {
 		l.Expect.SharedInput = nil // how much of a prompt the cache holds is what is asked
 	}
 	for _, step := range service.Steps {
 		step.Ends = true
+		if r := step.Result; r != nil {
+			step.Argv = append(slices.Clone(step.Argv), Texts(r.Option, path.Join(l.Dir, "raw", r.Name))...)
+			step.Log = p.below(l.Dir, step.Log)
+		}
 		l.Clients = append(l.Clients, step)
 	}
 	host := service.host()
@@ -290,12 +303,18 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 			Nodes: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
 		})
 		c.Add(err)
-		if below, err := filepath.Rel(p.Dir, l.Dir); err == nil {
-			step.Log = path.Join(below, step.Log)
-		}
+		step.Log = p.below(l.Dir, step.Log)
 		l.Clients = append(l.Clients, step)
 	}
 	return l, c.Err()
+}
+
+// below is a file of a load as its steps name it, below the directory of the run.
+func (p *Plan) below(dir, file string) string {
+	if rel, err := filepath.Rel(p.Dir, dir); err == nil {
+		return path.Join(rel, file)
+	}
+	return file
 }
 
 // resets prepares the engines for loads that begin with an empty prefix cache.

@@ -394,7 +394,14 @@ type Step struct {
 
 	Secrets []Secret `json:"secrets,omitempty"` // variables that this step alone is given, by its own processes
 
-	Inner int `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
+	Result *ResultFile `json:"-"` // the file in raw that a measuring step writes, nil: none; while planning
+	Inner  int         `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
+}
+
+// A ResultFile is what a step writes below raw in the directory of its load.
+type ResultFile struct {
+	Option string // that takes the path
+	Name   string
 }
 
 // Tasks is the number of ranks.
