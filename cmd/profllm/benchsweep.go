@@ -24,6 +24,7 @@ import (
 
 type benchSweepCmd struct {
 	Serve    sweepServeCmd    `cmd:"" help:"Measure loads on servers: each combination of two parameter files, with one start of each server."`
+	Startup  sweepStartupCmd  `cmd:"" help:"Measure starts of the engine: each combination of two parameter files."`
 	Workload sweepWorkloadCmd `cmd:"" name:"serve_workload" help:"Measure each load from one request at a time to all at once, and levels between."`
 }
 
@@ -58,7 +59,7 @@ type sweepServeFlags struct {
 	BenchCmd   string `placeholder:"COMMAND" help:"Command of the load client; default: vllm bench serve --model MODEL."`
 	Model      string `help:"Model of the default commands."`
 	AfterBench string `name:"after-bench-cmd" placeholder:"COMMAND" help:"Command after each run; default: empty the engine's caches."`
-	ShowStdout bool   `help:"Print the output of servers and clients once they have ended; it is always kept in files."`
+	ShowStdout bool   `help:"No effect: the output of servers and clients is kept in the folders of their runs."`
 
 	ServerReadyTimeout int    `default:"300" placeholder:"SECONDS" help:"Time for a server to become ready, s; default: 300."`
 	ServeParams        string `placeholder:"FILE" help:"JSON file with the parameters of each server."`
@@ -89,6 +90,13 @@ func (f sweepServeFlags) Validate() error {
 		return fmt.Errorf("--server-ready-timeout is %d, must be 1 or more", f.ServerReadyTimeout)
 	case f.Model == "" && (f.ServeCmd == "" || f.BenchCmd == ""):
 		return errors.New("name both --serve-cmd and --bench-cmd, or the --model of their defaults")
+	}
+	return f.placingFlags.check()
+}
+
+// check refuses flags that do not go together.
+func (f placingFlags) check() error {
+	switch {
 	case f.Slurm && f.WaitGPUs > 0:
 		return errors.New("--wait-gpus has no effect with --slurm: a job waits in Slurm's queue")
 	case f.Single && !f.Slurm:
@@ -124,6 +132,11 @@ func (f sweepServeFlags) definition(name string) (vllmsweep.Serve, error) {
 	}
 	in.BenchParams, err = sweepParams(f.BenchParams)
 	return in, err
+}
+
+// name is that of the experiment.
+func (f resultFlags) name(a *app) string {
+	return cmp.Or(f.ExperimentName, a.now().Format("20060102_150405"))
 }
 
 // sweepParams reads a parameter file; without one the command is measured as it is.
@@ -176,27 +189,78 @@ func (c sweepWorkloadCmd) Run(ctx context.Context, a *app) error {
 	return errors.Join(ends, s.measure(ctx))
 }
 
+type sweepStartupCmd struct {
+	resultFlags
+	placingFlags
+	StartupCmd    string `default:"vllm bench startup" placeholder:"COMMAND" help:"Command of the benchmark; default: vllm bench startup."`
+	ServeParams   string `placeholder:"FILE" help:"JSON file with parameters of each engine, as of vllm serve."`
+	StartupParams string `placeholder:"FILE" help:"JSON file with parameters of the benchmark."`
+	StrictParams  bool   `help:"Refuse parameters that the benchmark lacks; default: leave them out with a note."`
+	NumRuns       int    `default:"1" placeholder:"N" help:"Runs of each combination; default: 1."`
+	ShowStdout    bool   `help:"No effect: the output of each run is kept in its folder."`
+}
+
+// Validate refuses numbers that mean nothing.
+func (c sweepStartupCmd) Validate() error {
+	if c.NumRuns < 1 {
+		return fmt.Errorf("--num-runs is %d, must be 1 or more", c.NumRuns)
+	}
+	return c.placingFlags.check()
+}
+
+// Run measures the starts of each combination of two parameter files.
+func (c sweepStartupCmd) Run(ctx context.Context, a *app) error {
+	in := vllmsweep.Startup{Name: c.name(a), StartupCmd: c.StartupCmd, Strict: c.StrictParams, Runs: c.NumRuns, Image: c.Image,
+		TimeLimit: c.TimeLimit}
+	var err error
+	if in.ServeParams, err = sweepParams(c.ServeParams); err != nil {
+		return err
+	}
+	if in.StartupParams, err = sweepParams(c.StartupParams); err != nil {
+		return err
+	}
+	sweep, ignored, err := in.Sweep()
+	if err != nil {
+		return fail(exitDefinition, err)
+	}
+	for _, note := range ignored {
+		a.logf("note: %s", note)
+	}
+	s, err := c.open(a, c.placingFlags, sweep)
+	if err != nil {
+		return err
+	}
+	return s.measure(ctx)
+}
+
 // sweeping is a sweep with the folder of its results.
 type sweeping struct {
 	*app
-	flags sweepServeFlags
-	sweep *vllmsweep.Sweep
-	dir   string
+	flags   resultFlags
+	placing placingFlags
+	sweep   *vllmsweep.Sweep
+	dir     string
 }
 
 // begin reads what the sweep is of, and finds the folder of its results.
 func (f sweepServeFlags) begin(a *app, explore *vllmsweep.Explore) (*sweeping, error) {
-	name := cmp.Or(f.ExperimentName, a.now().Format("20060102_150405"))
-	in, err := f.definition(name)
+	in, err := f.definition(f.name(a))
 	if err != nil {
 		return nil, err
 	}
 	in.Explore = explore
-	s := &sweeping{app: a, flags: f}
-	if s.sweep, err = in.Sweep(); err != nil {
+	sweep, err := in.Sweep()
+	if err != nil {
 		return nil, fail(exitDefinition, err)
 	}
-	if s.dir, err = filepath.Abs(filepath.Join(f.OutputDir, name)); err != nil {
+	return f.open(a, f.placingFlags, sweep)
+}
+
+// open finds the folder of a sweep's results.
+func (f resultFlags) open(a *app, placing placingFlags, sweep *vllmsweep.Sweep) (*sweeping, error) {
+	s := &sweeping{app: a, flags: f, placing: placing, sweep: sweep}
+	var err error
+	if s.dir, err = filepath.Abs(filepath.Join(f.OutputDir, sweep.Name)); err != nil {
 		return nil, err
 	}
 	_, err = os.Stat(s.dir)
@@ -269,7 +333,7 @@ func (s *sweeping) measure(ctx context.Context) error {
 
 // options say how the scenario is planned.
 func (s *sweeping) options(made *scenario.File) campaign.Options {
-	f := s.flags
+	f := s.placing
 	return campaign.Options{
 		System: f.System, OutputDir: filepath.Join(s.dir, vllmsweep.RunsDir), Launcher: f.Launcher, Simulate: f.Simulate,
 		Single: f.Single, Live: f.Slurm, Here: !f.Slurm, Made: made,
@@ -278,8 +342,8 @@ func (s *sweeping) options(made *scenario.File) campaign.Options {
 
 // execute runs what was planned here, or in jobs of Slurm.
 func (s *sweeping) execute(ctx context.Context, p *campaign.Planned) error {
-	if s.flags.Slurm {
-		root, err := s.begin(p, true, s.allow(s.flags.NodeHours, s.flags.Yes), "sweep")
+	if s.placing.Slurm {
+		root, err := s.begin(p, true, s.allow(s.placing.NodeHours, s.placing.Yes), "sweep")
 		if err != nil {
 			return err
 		}
@@ -287,7 +351,7 @@ func (s *sweeping) execute(ctx context.Context, p *campaign.Planned) error {
 	}
 	endsByItself.Store(true)
 	return s.local(ctx, func(client *campaign.Client, tell func(campaign.LocalProgress)) ([]string, map[string]run.State, error) {
-		return client.RunHere(ctx, p, campaign.Here{WaitGPUs: s.flags.WaitGPUs, Progress: tell})
+		return client.RunHere(ctx, p, campaign.Here{WaitGPUs: s.placing.WaitGPUs, Progress: tell})
 	}, func() string { return p.Root })
 }
 
@@ -369,6 +433,10 @@ func (s *sweeping) say(p *campaign.Planned) {
 // printCommands prints the command of each server and each load.
 func (s *sweeping) printCommands(p *campaign.Planned) error {
 	for _, r := range p.Runs {
+		if len(r.Plan.Roles) == 0 {
+			fmt.Fprintf(s.stdout, "%s: %s\n", r.Plan.Test, dryrun.Command(r.Plan.Loads[0].Clients[0].Argv))
+			continue
+		}
 		for i := range r.Plan.Roles {
 			if role := &r.Plan.Roles[i]; role.Engine {
 				fmt.Fprintf(s.stdout, "server %s: %s\n", r.Plan.Test, dryrun.Command(role.Step.Argv))

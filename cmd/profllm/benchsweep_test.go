@@ -242,3 +242,26 @@ func TestBenchSweepRefuses(t *testing.T) {
 	require.Equal(t, exitDefinition, o.code)
 	require.Contains(t, o.stderr, `"python -m server" is not a command of the form vllm serve …`)
 }
+
+// Starts of the engine, and the levels of a load, write the folders that vLLM's commands do.
+func TestBenchSweepOthers(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "serve.json"), []byte(`[{"enforce_eager": true}]`), 0o644))
+	o := profllm(t, dir, machine(t, 1), "bench", "sweep", "startup", "--startup-cmd", "vllm bench startup --model m --num-iters-cold 1",
+		"--serve-params", "serve.json", "-e", "starts", "--simulate")
+	require.Equal(t, exitOK, o.code)
+	var r map[string]any
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, "results/starts/SERVE--enforce_eager=True/run=0.json"), &r))
+	require.Equal(t, true, r["enforce_eager"])
+	require.NotZero(t, r["avg_cold_startup_time"])
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bench.json"), []byte(`{"a": {"num_prompts": 20}}`), 0o644))
+	o = profllm(t, dir, machine(t, 1), "bench", "sweep", "serve_workload", "--serve-cmd", "vllm serve m", "--bench-cmd",
+		"vllm bench serve --model m --random-input-len 8 --random-output-len 4", "--bench-params", "bench.json", "-e", "levels",
+		"--num-runs", "1", "--workload-var", "max_concurrency", "--workload-iters", "3", "--client", "profllm", "--simulate")
+	require.Equal(t, exitOK, o.code)
+	levels, err := filepath.Glob(filepath.Join(dir, "results/levels/BENCH--a-WL--max_concurrency=*/run=0.json"))
+	require.NoError(t, err)
+	require.Len(t, levels, 3, "one at a time, all at once, and one level between")
+	require.Equal(t, 4, strings.Count(readText(t, filepath.Join(dir, "results/levels/summary.csv")), "\n"))
+}

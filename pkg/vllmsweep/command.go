@@ -17,6 +17,7 @@ import (
 type command struct {
 	flag    string             // where it was given, such as --serve-cmd
 	program *arguments.Program // whose options it has; nil: they are not known
+	own     []string           // options of one value that it has besides
 	dir     string             // of the program; "" if PATH finds it
 	model   *source.Value      // vllm serve MODEL; nil: none was named
 	options *source.Table
@@ -33,6 +34,9 @@ func parse(flag, line string, named []string, p *arguments.Program) (command, er
 	if len(words) < len(named) || filepath.Base(words[0]) != named[0] || !slices.Equal(words[1:len(named)], named[1:]) {
 		return cmd, source.Errorf(pos, "%q is not a command of the form %s …", line, strings.Join(named, " ")).
 			Hintf("another command needs a scenario of its own, see docs/how-to/sweeps.md")
+	}
+	if named[len(named)-1] == "startup" {
+		cmd.own = append([]string{"output_json"}, startupOptions...)
 	}
 	if dir := filepath.Dir(words[0]); dir != "." {
 		cmd.dir = dir
@@ -136,7 +140,7 @@ func (cmd *command) key(name string, pos source.Pos) (string, arguments.Form, er
 	plain := strings.TrimLeft(name, "-")
 	plain, member, dotted := strings.Cut(plain, ".")
 	key := strings.ReplaceAll(plain, "-", "_")
-	if cmd.program == nil {
+	if cmd.program == nil || slices.Contains(cmd.own, key) {
 		return key, arguments.Form{}, nil
 	}
 	negated := ""

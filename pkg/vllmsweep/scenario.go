@@ -13,12 +13,18 @@ import (
 func (s *Sweep) Scenario(missing func(p *Point, run int) bool) *source.Table {
 	top := source.NewTable(source.Pos{File: "--serve-cmd"})
 	var tests []*source.Value
+	if s.startup {
+		tests = s.startupTests(missing)
+	}
 	for _, server := range s.Servers {
+		if s.startup {
+			break
+		}
 		if t := s.test(server, missing); t != nil {
 			tests = append(tests, &source.Value{Pos: t.Pos, Any: t})
 		}
 	}
-	if tests == nil {
+	if len(tests) == 0 {
 		return nil
 	}
 	set(top, "name", names{}.id(s.Name, "sweep"))
@@ -61,7 +67,7 @@ func (s *Sweep) test(server *Server, missing func(p *Point, run int) bool) *sour
 		set(t, "repeat", int64(repeat))
 	}
 	if dir := s.serve.dir; dir != "" {
-		set(t, "custom_bash", "export PATH="+shell.Quote(dir)+`:"$PATH"`)
+		set(t, "custom_bash", pathText(dir))
 	}
 	if s.AfterLoad != "" {
 		set(t, "after_load", s.AfterLoad)
@@ -75,6 +81,9 @@ func (s *Sweep) test(server *Server, missing func(p *Point, run int) bool) *sour
 	set(t, "phases", phases)
 	return t
 }
+
+// pathText is shell text by which a folder's programs are found first.
+func pathText(dir string) string { return "export PATH=" + shell.Quote(dir) + `:"$PATH"` }
 
 // values are the lists of a test that are no dimensions of a sweep.
 func (s *Sweep) values(server *Server, base *source.Table) (list []*source.Value) {

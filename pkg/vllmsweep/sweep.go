@@ -93,6 +93,7 @@ type Sweep struct {
 	Servers []*Server
 	Dropped int // combinations whose links do not hold
 
+	startup      bool // of starts of the engine, which have no server
 	serve, bench command
 	unset        []string // switches of the load client that a point takes away
 }

@@ -24,8 +24,13 @@ const (
 	RunsDir  = "profllm"    // the executions of its scenarios
 )
 
-// rawFile is what a load's client wrote, below the directory of the load.
-const rawFile = "raw/vllm-bench.json"
+// raw is what a load's client wrote, below the directory of the load.
+func (s *Sweep) raw() string {
+	if s.startup {
+		return "raw/startup.json"
+	}
+	return "raw/vllm-bench.json"
+}
 
 // Schema is the version of a Book.
 const Schema = "profllm.vllm-sweep/1"
@@ -202,7 +207,7 @@ func (s *Sweep) writeRun(dir string, roots []string, p *Point, n int) (record, e
 		if load == "" {
 			continue
 		}
-		rec, err := clientResult(load)
+		rec, err := clientResult(load, s.raw())
 		if err != nil {
 			return nil, err
 		}
@@ -265,6 +270,12 @@ func (s *Sweep) keepFailure(dir string, p *Point, n int, r *result.Result) error
 
 // load is the directory of a run in an execution; "" if the execution has none.
 func (s *Sweep) load(root string, p *Point, n int) string {
+	if s.startup {
+		if dir := startupDir(root, p, n); exists(dir) {
+			return dir
+		}
+		return ""
+	}
 	below := filepath.Join(root, p.Server.ID, "0")
 	repeats := filepath.Join(below, p.ID)
 	dirs := []string{filepath.Join(repeats, fmt.Sprintf("r%d", n+1)), filepath.Join(below, p.runID(n))}
@@ -280,8 +291,8 @@ func (s *Sweep) load(root string, p *Point, n int) string {
 }
 
 // clientResult is what the client of a load wrote; nil if it wrote nothing.
-func clientResult(load string) (record, error) {
-	data, name, err := packed.Read(regular.DirFS(load), rawFile, regular.Record)
+func clientResult(load, file string) (record, error) {
+	data, name, err := packed.Read(regular.DirFS(load), file, regular.Record)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil

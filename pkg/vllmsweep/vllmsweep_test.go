@@ -273,3 +273,28 @@ func TestLevels(t *testing.T) {
 	_, err = sweepOf(t, Serve{Explore: &Explore{Var: "request_rate", Iters: 3}}, "", `[{"request-rate": 4}]`)
 	require.ErrorContains(t, err, "bench.json:1:19: request_rate is explored")
 }
+
+// A sweep of starts is a test for each run; what the benchmark lacks is left out, or refused.
+func TestStartup(t *testing.T) {
+	read := func(text string) []Item {
+		items, err := ReadParams("p.json", []byte(text))
+		require.NoError(t, err)
+		return items
+	}
+	in := Startup{Name: "e", Runs: 2, StartupCmd: "vllm bench startup --model m --output-json x --num-iters-cold 2",
+		ServeParams: read(`[{"enforce_eager": true, "port": 9}, {"dtype": "half"}]`), StartupParams: read(`{"q": {"num_iters_cold": 1}}`)}
+	s, ignored, err := in.Sweep()
+	require.NoError(t, err)
+	require.Equal(t, []string{"p.json:1:34: port is no option of the startup benchmark and is left out"}, ignored)
+	require.Equal(t, []string{"SERVE--enforce_eager=True-STARTUP--q", "SERVE--dtype=half-STARTUP--q"}, folders(s))
+	data, err := json.Marshal(s.Scenario(func(p *Point, n int) bool { return p.Server.Name == "dtype=half" && n == 1 }).Plain())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name": "e", "Tests": [{"id": "dtype-half-q.run1", "test_template_name": "vllm-offline",
+		"cmd_args": {"benchmark": "startup", "model": "m", "engine": {"dtype": "half"}, "options": {"num_iters_cold": 1}}}]}`, string(data))
+	in.Strict = true
+	_, _, err = in.Sweep()
+	require.ErrorContains(t, err, "p.json:1:34: port is no option of `vllm bench startup`")
+	in.Strict, in.ServeParams = false, read(`[{"enforce_eagre": true}]`)
+	_, _, err = in.Sweep()
+	require.ErrorContains(t, err, "did you mean \"enforce_eager\"?", "a slip of the pen is never left out")
+}

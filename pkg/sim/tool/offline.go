@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,14 +56,22 @@ const (
 	compileTime = 4.0
 )
 
-// timed are n values around a mean, with percentiles as vLLM has them.
+// timed are n values whose mean is given, with percentiles as vLLM has them.
 func timed(mean float64, n int) (values []float64, percentiles map[string]float64) {
-	percentiles = map[string]float64{}
-	for i := range n {
-		values = append(values, mean*(1+0.01*float64(i%3-1)))
+	for i := range n / 2 {
+		off := mean * 0.01 * float64(i%3+1)
+		values = append(values, mean-off, mean+off)
 	}
+	if n%2 == 1 {
+		values = append(values, mean)
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	percentiles = map[string]float64{}
 	for _, p := range []int{10, 25, 50, 75, 90, 99} {
-		percentiles[strconv.Itoa(p)] = mean * (1 + 0.0002*float64(p-50))
+		at := float64(p) / 100 * float64(n-1)
+		low := int(at)
+		high := min(low+1, n-1)
+		percentiles[strconv.Itoa(p)] = sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 	}
 	return values, percentiles
 }
@@ -83,7 +92,7 @@ func (o offline) latency() (map[string]any, error) {
 	for _, p := range []string{"10", "25", "50", "75", "90", "99"} {
 		o.say("%s%% percentile latency: %v seconds", p, percentiles[p])
 	}
-	return map[string]any{"avg_latency": mean, "std_latency": mean / 100, "latencies": values, "percentiles": percentiles}, nil
+	return map[string]any{"avg_latency": mean, "latencies": values, "percentiles": percentiles}, nil
 }
 
 // share is how many of n requests this process has, of engines that are joined.
