@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -316,9 +317,10 @@ func (c benchServeCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time, stdout, stderr io.Writer) error {
-	if err := o.CheckOutput(); err != nil {
+	if err := errors.Join(o.InSlurm(a.env), o.CheckOutput()); err != nil {
 		return fail(exitUsage, err)
 	}
+	o.Again = runAgain
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
 	_, err := load.Run(ctx, o, now, stdout, stderr)
 	switch {
@@ -328,6 +330,16 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 		return fail(exitInterrupted, err)
 	}
 	return err
+}
+
+// runAgain makes a command that runs this program again with the same arguments and those behind
+// them.
+func runAgain(ctx context.Context, args ...string) *exec.Cmd {
+	program, err := os.Executable()
+	if err != nil {
+		program = os.Args[0]
+	}
+	return exec.CommandContext(ctx, program, slices.Concat(os.Args[1:], args)...)
 }
 
 type proxyCmd struct {

@@ -61,6 +61,7 @@ var requirementAreas = map[string]string{
 	"TST":  "checks of a server's API",
 	"UC":   "use cases",
 	"VLM":  "vLLM",
+	"WIRE": "requests and answers of the load client",
 }
 
 // allowedPages may name ids besides the generated page.

@@ -72,7 +72,7 @@ func streams(ctx context.Context, s *Server) (string, error) {
 	defer resp.Body.Close()
 	var out answer.Outcome
 	var r answer.Reader
-	r.ResetBody(&out, talkTokens, true)
+	r.ResetBody(&out, answer.Wanted{Tokens: talkTokens, Text: true})
 	failure := feed(&r, resp.Body)
 	if failure != nil && !errors.Is(failure, errTooLong) {
 		failure = broken(ctx, failure)

@@ -6,8 +6,10 @@
 package durable
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -23,7 +25,22 @@ import (
 // WriteFile replaces a file as a whole, and keeps the permissions of an old one.
 // What killed writers left beside it is taken away.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	if err := replace(path, data, mode, synced); err != nil {
+	if err := replace(path, bytesOf(data), mode, synced); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// WriteBy replaces a file as WriteFile does, with what write writes, which need not be in memory.
+func WriteBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	buffered := func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 1<<20)
+		if err := write(b); err != nil {
+			return err
+		}
+		return b.Flush()
+	}
+	if err := replace(path, buffered, mode, synced); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -34,13 +51,15 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 // time. No reader ever sees half of the file. If the machine loses power at once, some
 // file systems may keep it empty; every reader refuses an empty file, and the next
 // collection finds that it is not the record and writes it again.
-func WriteUnsynced(path string, data []byte) error { return replace(path, data, 0o644, unsynced) }
+func WriteUnsynced(path string, data []byte) error {
+	return replace(path, bytesOf(data), 0o644, unsynced)
+}
 
-func replace(path string, data []byte, mode fs.FileMode, d durability) error {
+func replace(path string, write content, mode fs.FileMode, d durability) error {
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
 		mode = st.Mode().Perm()
 	}
-	temp, err := writeTemp(path, data, mode, d)
+	temp, err := writeTemp(path, write, mode, d)
 	if err != nil {
 		return err
 	}
@@ -53,7 +72,7 @@ func replace(path string, data []byte, mode fs.FileMode, d durability) error {
 // Clock is the time by the clock of the file system that a directory lies on, which
 // over a network is the server's. It makes a file for that and removes it.
 func Clock(dir string) (time.Time, error) {
-	temp, err := writeTemp(filepath.Join(dir, "clock"), nil, 0o600, unsynced)
+	temp, err := writeTemp(filepath.Join(dir, "clock"), bytesOf(nil), 0o600, unsynced)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -70,7 +89,7 @@ func Clock(dir string) (time.Time, error) {
 // returns. The file appears with its content, except on a file system without hard
 // links.
 func Create(path string, data []byte) error {
-	temp, err := writeTemp(path, data, 0o644, synced)
+	temp, err := writeTemp(path, bytesOf(data), 0o644, synced)
 	if err != nil {
 		return err
 	}
@@ -144,7 +163,7 @@ func createHere(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := writeAll(f, data, synced); err != nil {
+	if err := writeAll(f, bytesOf(data), synced); err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 	}
 	return nil
@@ -158,9 +177,19 @@ const (
 	unsynced durability = false
 )
 
+// A content writes what a file is to hold.
+type content func(io.Writer) error
+
+func bytesOf(data []byte) content {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
 // writeAll writes and closes a new file.
-func writeAll(f *os.File, data []byte, d durability) error {
-	_, err := f.Write(data)
+func writeAll(f *os.File, write content, d durability) error {
+	err := write(f)
 	if err == nil && d == synced {
 		err = f.Sync()
 	}
@@ -189,7 +218,7 @@ const abandoned = time.Hour
 
 // writeTemp writes a temporary file beside path, not in TMPDIR, so that it can be
 // renamed. On an error nothing is left.
-func writeTemp(path string, data []byte, mode fs.FileMode, d durability) (temp string, err error) {
+func writeTemp(path string, write content, mode fs.FileMode, d durability) (temp string, err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", err
@@ -209,7 +238,7 @@ func writeTemp(path string, data []byte, mode fs.FileMode, d durability) (temp s
 	if st, err := f.Stat(); err == nil {
 		sweep(dir, host, st.ModTime()) // by the clock of the file server
 	}
-	if err := writeAll(f, data, d); err != nil {
+	if err := writeAll(f, write, d); err != nil {
 		return "", errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(temp))
 	}
 	return temp, nil

@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -121,4 +122,27 @@ func TestNames(t *testing.T) {
 	require.ErrorIs(t, Move(name("late"), name("dir")), fs.ErrExist)
 	require.DirExists(t, name("late"))
 	require.NoError(t, Move(name("other"), name("file")), "a file replaces another")
+}
+
+func TestWriteByReplacesAsAWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, WriteFile(path, []byte("old"), 0o644))
+	boom := errors.New("boom")
+	require.ErrorIs(t, WriteBy(path, 0o644, func(w io.Writer) error {
+		io.WriteString(w, strings.Repeat("x", 3<<20))
+		return boom
+	}), boom)
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(got))
+	require.NoError(t, WriteBy(path, 0o644, func(w io.Writer) error {
+		_, err := io.WriteString(w, "new")
+		return err
+	}))
+	got, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(got))
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
 }

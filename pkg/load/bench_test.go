@@ -58,6 +58,9 @@ func client(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o, err := load.ParseArgs(args)
+	o.Again = func(ctx context.Context, more ...string) *exec.Cmd {
+		return exec.CommandContext(ctx, os.Args[0], append(os.Args[1:], more...)...)
+	}
 	if err == nil {
 		_, err = load.Run(ctx, o, time.Now, os.Stdout, os.Stderr)
 	}

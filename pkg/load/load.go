@@ -10,7 +10,8 @@
 // What is timed. The clock of a request starts when its first byte is handed to a connection
 // that is already open. vLLM starts it before it looks for a connection, so that opening many
 // of them at once counts as time to first token; here that time is reported as send delay. A
-// token's time is taken after the read that completes its event.
+// token arrives when the kernel receives the last byte of its event, as far as the kernel says
+// so; else when the client has read it.
 //
 // Where results differ from vLLM's, on purpose:
 //   - a stream counts as completed only if the server says that it is whole: a stream that carries an error event or
@@ -24,6 +25,7 @@
 //   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
 //   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;
 //   - an interrupted run writes what it has and says so (profllm.partial).
+// Several processes can share a load ([Shared]); the first reports what all of them measured.
 //
 // Example:
 //
@@ -75,6 +77,9 @@ func Run(ctx context.Context, o Options, now func() time.Time, stdout, stderr io
 		return nil, err
 	}
 	defer snd.Close()
+	if o.Rank > 0 {
+		return nil, o.work(ctx, snd, now)
+	}
 	return drive(ctx, &o, snd, now, stdout, stderr)
 }
 
@@ -87,23 +92,51 @@ func drive(
 	if err != nil {
 		return nil, err
 	}
+	origin := now()
+	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
+		clock: func() int64 { return int64(now().Sub(origin)) },
+	}
+	prefix := o.requestPrefix()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	if r.crew, err = o.call(ctx, prefix, r.clock, lost, stderr); err != nil {
+		return nil, err
+	}
+	defer r.crew.close()
 	body, err := newBodies(ctx, o, model, api, stderr)
 	if err != nil {
 		return nil, err
 	}
-	origin := now()
-	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
-		traffic: traffic{body, o.requestPrefix()},
-		clock:   func() int64 { return int64(now().Sub(origin)) },
-	}
+	r.traffic = traffic{body, prefix}
 	if err := r.waitReady(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	report := newReport(r.measure(ctx))
-	return report, r.publish(ctx, report)
+	if r.prober, err = r.openProber(ctx); err != nil {
+		return nil, err
+	}
+	if r.prober != nil {
+		defer r.prober.snd.Close()
+	}
+	if r.crew != nil {
+		if err := r.crew.Gather(ctx); err != nil {
+			return nil, err
+		}
+		r.snd = r.crew.Share(snd, lost)
+	}
+	m := r.measure(ctx)
+	report := newReport(m)
+	err = r.publish(ctx, report)
+	if o.SaveRequests != "" {
+		name, saveErr := m.saveRequests(r.traffic)
+		if saveErr == nil {
+			fmt.Fprintf(r.stderr, "wrote %s\n", name)
+		}
+		err = errors.Join(err, saveErr)
+	}
+	return report, err
 }
 
 // A runner holds what the parts of one run share.
@@ -113,6 +146,8 @@ type runner struct {
 	api            *server
 	snd            sender.Sender
 	traffic        traffic
+	prober         *prober      // nil if nothing is probed
+	crew           *crew        // nil if no other process sends
 	coldWarmUps    int          // warm-up requests that failed
 	clock          func() int64 // now, in ns since the run began
 	now            func() time.Time
@@ -198,21 +233,39 @@ func (r *runner) warmUp(ctx context.Context) error {
 	return nil
 }
 
+// mainLoad returns the load proper, and when its requests are due, from its start, and at which
+// rates.
+func (r *runner) mainLoad() (load *sender.Load, arrivals []time.Duration, rates []float64) {
+	load = r.load(r.traffic, len(r.traffic.requests))
+	load.KeepText = r.o.SaveDetailed
+	arrivals, rates = schedule(r.o, r.traffic.heads())
+	if r.traffic.talks != nil {
+		r.traffic.talks.follow(load)
+	}
+	return load, arrivals, rates
+}
+
 // measure runs the load proper.
 func (r *runner) measure(ctx context.Context) *measurement {
-	arrivals, rates := schedule(r.o)
-	r.snd.Connect(ctx, r.o.streams(), r.clock)
+	load, arrivals, rates := r.mainLoad()
+	heads := r.traffic.heads()
+	r.snd.Connect(ctx, r.o.streams(heads), r.clock)
 	fmt.Fprintln(r.stdout, "Starting main benchmark run...")
 	r.profile(ctx, "start")
 	r.announce()
 
-	load := r.load(r.traffic, r.o.NumPrompts)
-	load.KeepText = r.o.SaveDetailed
-	stop := r.watch(&load.Ended.N, progressPause)
+	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
-		options: r.o, model: r.model, outcomes: load.Outcomes, arrivals: arrivals, rates: rates,
-		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps,
+		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
+		talks:    r.traffic.talks,
+		arrivals: arrivals, rates: rates,
+		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps, processes: 1,
 	}
+	if r.crew != nil {
+		m.begin += startLead
+		m.started = m.started.Add(time.Duration(startLead))
+	}
+	endProbes := r.prober.start(ctx)
 	cpu := sender.CPUTime()
 	for i, a := range arrivals {
 		load.Outcomes[i].Due = m.begin + int64(a)
@@ -225,10 +278,18 @@ func (r *runner) measure(ctx context.Context) *measurement {
 		m.beginWithFirstSend()
 	}
 	m.cpu = sender.CPUTime() - cpu
+	if r.crew != nil {
+		m.cpu += r.crew.CPU()
+		m.processes, m.clockError = r.o.count(), r.crew.ClockError()
+	}
 	stop()
+	m.probes = endProbes()
 	r.profile(context.WithoutCancel(ctx), "stop")
 	return m
 }
+
+// startLead is how long before the start of a load all processes that share it are told, in ns.
+const startLead = int64(50 * time.Millisecond)
 
 // publish prints the report, writes its file and says what is wrong with the run.
 func (r *runner) publish(ctx context.Context, report *Report) error {
@@ -241,10 +302,13 @@ func (r *runner) publish(ctx context.Context, report *Report) error {
 		}
 		err = errors.Join(err, saveErr)
 	}
+	if p := report.Probes; p != nil && p.Failed > 0 {
+		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed, p.firstError)
+	}
 	switch {
 	case report.Client.Partial:
 		err = errors.Join(fmt.Errorf("%w after %d of %d requests: %w", ErrInterrupted,
-			report.Completed+report.Failed, r.o.NumPrompts, context.Cause(ctx)), err)
+			report.Completed+report.Failed, len(r.traffic.requests), context.Cause(ctx)), err)
 	case report.Completed == 0:
 		err = errors.Join(fmt.Errorf("%w: all %d failed, the first with: %s", ErrNoneCompleted, report.Failed,
 			report.firstError()), err)
@@ -272,6 +336,9 @@ func (r *runner) announce() {
 		limit = fmt.Sprint(*o.MaxConcurrency)
 	}
 	fmt.Fprintf(w, "Maximum request concurrency: %s\n", limit)
+	if o.ProbeRequestRate > 0 {
+		fmt.Fprintf(w, "Probe request rate: %s req/s\n", pyFloat(o.ProbeRequestRate))
+	}
 }
 
 // profile asks the server to start or stop its profiler if a profile is wanted. A refusal is
@@ -293,7 +360,7 @@ const progressPause = 5 * time.Second
 // watch prints how many requests have ended on a line of its own, every pause, until the
 // function it returns is called. Whoever follows the log reads these lines; a run shorter than
 // that has none.
-func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
+func (r *runner) watch(done *atomic.Int64, all int, pause time.Duration) (stop func()) {
 	if r.o.DisableTqdm {
 		return func() {}
 	}
@@ -307,7 +374,7 @@ func (r *runner) watch(done *atomic.Int64, pause time.Duration) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), r.o.NumPrompts)
+				fmt.Fprintf(r.stderr, "load: %d/%d done\n", done.Load(), all)
 			}
 		}
 	}()
@@ -334,9 +401,9 @@ func (o *Options) concurrency() int {
 // advance.
 const spareConnections = 32
 
-// streams returns how many connections to open before the run.
-func (o *Options) streams() int {
-	n := min(o.NumPrompts, o.concurrency())
+// streams returns how many connections to open before a run of n requests.
+func (o *Options) streams(n int) int {
+	n = min(n, o.concurrency())
 	if math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "" {
 		return n
 	}

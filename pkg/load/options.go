@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,52 +17,48 @@ import (
 	"sync"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
 // Options are the flags of "vllm bench serve" (vLLM 0.32) that this client honours, by their
 // names and with their defaults. Flags that only matter to a tokenizer in the client are
 // accepted and change nothing. The fields below the line are no flags: a command fills them in.
 type Options struct {
-	Backend         string `name:"backend" default:"openai" enum:"vllm,openai,openai-chat" help:"Request protocol: ${enum}."`
-	BaseURL         string `name:"base-url" placeholder:"URL" help:"Base URL of the server, such as http://host:8000; replaces --host and --port."`
-	Host            string `name:"host" default:"127.0.0.1" help:"Server host."`
-	Port            int    `name:"port" default:"8000" help:"Server port."`
-	Endpoint        string `name:"endpoint" default:"/v1/completions" help:"Path of the API; default with openai-chat: /v1/chat/completions."`
-	Header          List   `name:"header" placeholder:"KEY=VALUE" help:"Request headers."`
-	Insecure        bool   `name:"insecure" help:"Do not verify the server's certificate."`
-	Model           string `name:"model" help:"Model; default: the first that the server lists."`
-	ServedModelName string `name:"served-model-name" help:"Model name in requests, if it differs from --model."`
-	Label           string `name:"label" help:"Beginning of the automatic name of the result file; recorded in the result."`
-	RequestIDPrefix string `name:"request-id-prefix" help:"Prefix of the x-request-id header; default: random."`
+	Backend         Backend `name:"backend" default:"openai" help:"Request protocol: vllm, openai, openai-chat, openai-responses, openai-embeddings, openai-embeddings-chat, infinity-embeddings, vllm-pooling, vllm-rerank."`
+	BaseURL         string  `name:"base-url" placeholder:"URL" help:"Base URL of the server, such as http://host:8000; replaces --host and --port."`
+	Host            string  `name:"host" default:"127.0.0.1" help:"Server host."`
+	Port            int     `name:"port" default:"8000" help:"Server port."`
+	Endpoint        string  `name:"endpoint" default:"/v1/completions" help:"Path of the API; default: the one that fits the backend."`
+	Header          List    `name:"header" placeholder:"KEY=VALUE" help:"Request headers."`
+	Insecure        bool    `name:"insecure" help:"Do not verify the server's certificate."`
+	Model           string  `name:"model" help:"Model; default: the first that the server lists."`
+	ServedModelName string  `name:"served-model-name" help:"Model name in requests, if it differs from --model."`
+	Label           string  `name:"label" help:"Beginning of the automatic name of the result file; recorded in the result."`
+	RequestIDPrefix string  `name:"request-id-prefix" help:"Prefix of the x-request-id header; default: random."`
 
 	Tokenizer         string `name:"tokenizer" help:"Recorded. If it is a local folder, the vocabulary size is read from its config.json."`
 	TokenizerMode     string `name:"tokenizer-mode" default:"auto" help:"Accepted, but has no effect."`
 	TrustRemoteCode   bool   `name:"trust-remote-code" help:"Accepted, but has no effect."`
 	SkipTokenizerInit bool   `name:"skip-tokenizer-init" help:"Record a null tokenizer; no other effect."`
 
-	DatasetName       string     `name:"dataset-name" default:"random" help:"Only random is supported."`
-	DatasetPath       string     `name:"dataset-path" help:"Not supported: random reads no file."`
-	DisableShuffle    bool       `name:"disable-shuffle" help:"Accepted, but has no effect on random."`
-	NoOversample      bool       `name:"no-oversample" help:"Accepted, but has no effect on random."`
-	NumPrompts        int        `name:"num-prompts" default:"1000" help:"Number of requests."`
-	Seed              int64      `name:"seed" default:"0" help:"Seed of prompts, lengths and arrivals: the same seed sends the same requests."`
-	RandomInputLen    int        `name:"random-input-len" default:"1024" help:"Prompt tokens, without the prefix."`
-	RandomOutputLen   int        `name:"random-output-len" default:"128" help:"Tokens to ask for."`
-	RandomRangeRatio  RangeRatio `name:"random-range-ratio" default:"0.0" placeholder:"R" help:"Spread of lengths: a number in [0,1) or {\"input\":R,\"output\":R}."`
-	RandomPrefixLen   int        `name:"random-prefix-len" default:"0" help:"Tokens at the start that all prompts share, in addition to the prompt's own."`
-	InputLen          *int       `name:"input-len" help:"Same as --random-input-len."`
-	OutputLen         *int       `name:"output-len" help:"Same as --random-output-len."`
-	IgnoreEOS         bool       `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
-	ExtraBody         Object     `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
-	Logprobs          *int       `name:"logprobs" help:"Log probabilities per token."`
-	UseBeamSearch     bool       `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
-	Temperature       *float64   `name:"temperature" help:"Sampling temperature; default: the server's."`
-	TopP              *float64   `name:"top-p" help:"Sampling: nucleus."`
-	TopK              *int       `name:"top-k" help:"Sampling: best K."`
-	MinP              *float64   `name:"min-p" help:"Sampling: minimum probability."`
-	FrequencyPenalty  *float64   `name:"frequency-penalty" help:"Sampling: frequency penalty."`
-	PresencePenalty   *float64   `name:"presence-penalty" help:"Sampling: presence penalty."`
-	RepetitionPenalty *float64   `name:"repetition-penalty" help:"Sampling: repetition penalty."`
+	dataset.Flags
+	Talk
+
+	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random."`
+	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
+	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
+	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the server's chat template."`
+	LoraModules        List     `name:"lora-modules" placeholder:"NAME" help:"LoRA adapters of the server; each request asks for one of them."`
+	LoraAssignment     string   `name:"lora-assignment" default:"random" enum:"random,round-robin" help:"How a request gets its adapter: ${enum}."`
+	UseBeamSearch      bool     `name:"use-beam-search" help:"Accepted, but has no effect with these protocols."`
+	Temperature        *float64 `name:"temperature" help:"Sampling temperature; default: the server's."`
+	TopP               *float64 `name:"top-p" help:"Sampling: nucleus."`
+	TopK               *int     `name:"top-k" help:"Sampling: best K."`
+	MinP               *float64 `name:"min-p" help:"Sampling: minimum probability."`
+	FrequencyPenalty   *float64 `name:"frequency-penalty" help:"Sampling: frequency penalty."`
+	PresencePenalty    *float64 `name:"presence-penalty" help:"Sampling: presence penalty."`
+	RepetitionPenalty  *float64 `name:"repetition-penalty" help:"Sampling: repetition penalty."`
 
 	RequestRate          float64 `name:"request-rate" default:"inf" help:"Requests per second; inf sends all at once."`
 	Burstiness           float64 `name:"burstiness" default:"1.0" help:"Shape of the Gamma law of intervals: 1 is Poisson, below 1 bursty, above 1 regular, inf constant."`
@@ -68,6 +66,7 @@ type Options struct {
 	RampUpStrategy       string  `name:"ramp-up-strategy" default:"" enum:",linear,exponential" help:"Raise the rate during the run: linear or exponential."`
 	RampUpStartRPS       *int    `name:"ramp-up-start-rps" help:"Rate at the first request."`
 	RampUpEndRPS         *int    `name:"ramp-up-end-rps" help:"Rate at the last request."`
+	ProbeRequestRate     float64 `name:"probe-request-rate" default:"0.0" help:"Requests of one token per second beside the load, measured apart."`
 	NumWarmups           int     `name:"num-warmups" default:"0" help:"Requests sent before the run; they are not measured."`
 	ReadyCheckTimeoutSec int     `name:"ready-check-timeout-sec" default:"0" help:"Seconds to wait until a first request succeeds; 0 disables the check."`
 	Profile              bool    `name:"profile" help:"Start and stop the server's profiler around the run."`
@@ -83,10 +82,17 @@ type Options struct {
 	ResultFilename    string `name:"result-filename" help:"Name of the result file instead of the automatic one."`
 	Metadata          List   `name:"metadata" placeholder:"KEY=VALUE" help:"Extra top-level keys of the result."`
 
+	SaveRequests string `name:"save-requests" ours:"" placeholder:"FILE" help:"Write a line of JSON for each request: its times, tokens, status and error; with --save-detailed also each token event."`
+
+	Shared `embed:""`
+
 	// APIKey is sent as a bearer token unless empty. vLLM's client takes it from OPENAI_API_KEY.
 	APIKey string `kong:"-"`
 	// Proxy chooses the proxy of a request, as [http.ProxyFromEnvironment] does; nil means none.
 	Proxy func(*http.Request) (*url.URL, error) `kong:"-"`
+	// Again makes a command that runs this program again with the same flags and these behind them.
+	// It starts the other client processes of --processes.
+	Again func(context.Context, ...string) *exec.Cmd `kong:"-"`
 	// Version of the program, recorded in the result.
 	Version string `kong:"-"`
 }
@@ -95,8 +101,8 @@ type Options struct {
 func OptionNames() []string {
 	var names []string
 	t := reflect.TypeFor[Options]()
-	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("name"); name != "" {
+	for _, field := range reflect.VisibleFields(t) {
+		if name := field.Tag.Get("name"); name != "" {
 			names = append(names, strings.ReplaceAll(name, "-", "_"))
 		}
 	}
@@ -167,20 +173,16 @@ func (o *Options) Validate() error {
 			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
-	check(o.DatasetName == "random", "--dataset-name %q is not supported: this client makes random prompts only",
-		o.DatasetName)
-	check(o.DatasetPath == "", "--dataset-path %q: the random dataset reads no file", o.DatasetPath)
-	check(o.NumPrompts > 0, "--num-prompts is %d, must be 1 or more", o.NumPrompts)
-	check(o.inputLen() >= 0 && o.RandomPrefixLen >= 0 && o.inputLen()+o.RandomPrefixLen > 0,
-		"--random-input-len %d with --random-prefix-len %d makes an empty prompt", o.inputLen(), o.RandomPrefixLen)
-	check(o.outputLen() > 0, "--random-output-len is %d, must be 1 or more", o.outputLen())
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")
+	check(o.ProbeRequestRate >= 0 && !math.IsInf(o.ProbeRequestRate, 1),
+		"--probe-request-rate is %v, must be a number, 0 or more", o.ProbeRequestRate)
 	check(o.NumWarmups >= 0, "--num-warmups is %d, must be 0 or more", o.NumWarmups)
 	check(o.SaveResult || o.AppendResult || o.ResultFilename == "",
 		"--result-filename %q has no effect without --save-result", o.ResultFilename)
-	for _, err := range []error{o.checkRampUp(), o.checkURL(), o.checkLists()} {
+	for _, err := range []error{o.Flags.Validate(), o.checkRampUp(), o.checkProcesses(), o.checkURL(), o.checkLists(), o.checkBackend(),
+		o.checkAdapters(), o.checkTalk()} {
 		if err != nil {
 			bad = append(bad, err)
 		}
@@ -215,10 +217,7 @@ func (o *Options) checkURL() error {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return fmt.Errorf("--base-url %q is not an http or https URL", o.BaseURL)
 	}
-	want := "completions"
-	if o.chat() {
-		want = "chat/completions"
-	}
+	want := o.protocol().suffix
 	if !strings.HasSuffix(u.Path, want) {
 		return fmt.Errorf("--endpoint %q does not fit --backend %s: it has to end with %s", o.Endpoint, o.Backend, want)
 	}
@@ -282,6 +281,9 @@ func (o *Options) families() ([]string, error) {
 	if list == "" {
 		list = "ttft,tpot,itl"
 	}
+	if o.PercentileMetrics == "" && o.pools() {
+		list = "e2el"
+	}
 	want := make(map[string]bool)
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
@@ -312,22 +314,6 @@ func (o *Options) percentiles() ([]float64, error) {
 	return out, nil
 }
 
-func (o *Options) chat() bool { return o.Backend == "openai-chat" }
-
-func (o *Options) inputLen() int {
-	if o.InputLen != nil {
-		return *o.InputLen
-	}
-	return o.RandomInputLen
-}
-
-func (o *Options) outputLen() int {
-	if o.OutputLen != nil {
-		return *o.OutputLen
-	}
-	return o.RandomOutputLen
-}
-
 // base returns the server's base URL without a slash at its end.
 func (o *Options) base() string {
 	if o.BaseURL != "" {
@@ -340,11 +326,14 @@ func (o *Options) base() string {
 	return fmt.Sprintf("http://%s:%d", host, o.Port)
 }
 
-// url returns the URL requests go to. vLLM's default endpoint fits completions only and fails
-// with chat.
+// defaultEndpoint is vLLM's default of --endpoint. It fits completions only; vLLM's client fails
+// with it for all other backends.
+const defaultEndpoint = "/v1/completions"
+
+// url returns the URL requests go to.
 func (o *Options) url() string {
-	if o.chat() && o.Endpoint == "/v1/completions" {
-		return o.base() + "/v1/chat/completions"
+	if o.Endpoint == defaultEndpoint {
+		return o.base() + o.protocol().endpoint
 	}
 	return o.base() + o.Endpoint
 }
@@ -361,6 +350,8 @@ func (o *Options) Faster(n int) error {
 		o.Goodput = append(o.Goodput, fmt.Sprintf("%s:%g", key, limits[key]/float64(n)))
 	}
 	o.RequestRate *= float64(n)
+	o.ProbeRequestRate *= float64(n)
+	o.ConversationTurnDelayMean /= float64(n)
 	for _, rps := range []**int{&o.RampUpStartRPS, &o.RampUpEndRPS} {
 		if *rps != nil {
 			faster := **rps * n

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
 // covers: LBEN-1
@@ -25,10 +27,16 @@ func TestFlagsAreVLLMs(t *testing.T) {
 		}
 	}
 	flags := 0
-	for f := range reflect.TypeFor[Options]().Fields() {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
 		name := f.Tag.Get("name")
+		if f.Anonymous {
+			continue
+		}
 		if name == "" {
 			require.Equal(t, "-", f.Tag.Get("kong"), "%s is no flag", f.Name)
+			continue
+		}
+		if _, ours := f.Tag.Lookup("ours"); ours {
 			continue
 		}
 		flags++
@@ -57,7 +65,7 @@ func parse(t *testing.T, line string) Options {
 
 func TestParseArgs(t *testing.T) {
 	o := parse(t, "")
-	require.Equal(t, "openai", o.Backend)
+	require.EqualValues(t, "openai", o.Backend)
 	require.True(t, math.IsInf(o.RequestRate, 1))
 	require.Equal(t, 1000, o.NumPrompts)
 	require.Nil(t, o.MaxConcurrency)
@@ -70,7 +78,7 @@ func TestParseArgs(t *testing.T) {
 	require.Equal(t, List{"ttft:100", "tpot:20"}, o.Goodput)
 	require.Equal(t, -1, *o.TopK)
 	require.Zero(t, *o.Temperature)
-	require.Equal(t, RangeRatio{Input: 0.5}, o.RandomRangeRatio)
+	require.Equal(t, dataset.RangeRatio{Input: 0.5}, o.RandomRangeRatio)
 	require.Equal(t, "http://[::1]:81/v1/completions", o.url())
 	pairs, err := o.Metadata.pairs("=")
 	require.NoError(t, err)
@@ -78,7 +86,7 @@ func TestParseArgs(t *testing.T) {
 
 	o = parse(t, "--backend openai-chat --base-url https://host/prefix/ --input-len 7 --goodput=ttft:1 --header a=b")
 	require.Equal(t, "https://host/prefix/v1/chat/completions", o.url())
-	require.Equal(t, 7, o.inputLen())
+	require.Equal(t, 7, o.RandomInput())
 }
 
 func TestOptionsThatAreRefused(t *testing.T) {
@@ -104,13 +112,31 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"--base-url ftp://h":                             "not an http or https URL",
 		"--backend openai-chat --endpoint /v1/responses": "has to end with chat/completions",
 		"--backend tgi":                                  "must be one of",
-		"--extra-body []":                                "not a JSON object",
-		"--extra-body {}{}":                              "text after",
-		"--extra-body {\"a\":}":                          "invalid character",
-		"--ramp-up-strategy linear":                      "needs --ramp-up-start-rps",
-		"--ramp-up-start-rps 1":                          "need --ramp-up-strategy",
-		"--ramp-up-strategy linear --ramp-up-start-rps 0 --ramp-up-end-rps 5":                  "must be 1 or more",
-		"--ramp-up-strategy linear --ramp-up-start-rps 6 --ramp-up-end-rps 5":                  "above --ramp-up-end-rps",
+		"--backend openai-audio":                         "makes no audio; vLLM's own client has it",
+		"--backend infinity-embeddings-clip":             "makes no images",
+		"--backend vllm-rerank --endpoint /v1/score":     "has to end with rerank",
+		"--backend openai-responses --endpoint /v1/chat": "has to end with responses",
+		"--backend openai-chat --logprobs 2":             "set --extra-body",
+		"--backend vllm-pooling --goodput e2el:1":        "vLLM's client has none",
+		"--backend vllm-rerank --probe-request-rate 1":   "no request to rank",
+		"--backend openai-embeddings --extra-body {\"encoding_format\":\"bytes_only\"}": "not as bytes",
+		"--chat-template-kwargs {\"a\":1}":                                              "applies no chat template",
+		"--probe-request-rate -1":                                                       "0 or more",
+		"--lora-assignment round-robin":                                                 "no effect without --lora-modules",
+		"--lora-assignment least":                                                       "must be one of",
+		"--lora-modules= ":                                                              "empty name",
+		"--conversation-turn-mean 3":                                                    "need --backend openai-chat",
+		"--conversation-turn-mean 0":                                                    "must be 1 or more",
+		"--conversation-num 3":                                                          "need --conversation-file",
+		"--conversation-turn-delay-mean -1":                                             "from 0 to",
+		"--backend openai-chat --conversation-file x --conversation-turn-mean 2":        "says how many turns",
+		"--extra-body []":                                                               "not a JSON object",
+		"--extra-body {}{}":                                                             "text after",
+		"--extra-body {\"a\":}":                                                         "invalid character",
+		"--ramp-up-strategy linear":                                                     "needs --ramp-up-start-rps",
+		"--ramp-up-start-rps 1":                                                         "need --ramp-up-strategy",
+		"--ramp-up-strategy linear --ramp-up-start-rps 0 --ramp-up-end-rps 5":           "must be 1 or more",
+		"--ramp-up-strategy linear --ramp-up-start-rps 6 --ramp-up-end-rps 5":           "above --ramp-up-end-rps",
 		"--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 5 --request-rate 3": "leave out --request-rate",
 		"--result-filename x.json": "no effect",
 		"--no-such-flag":           "unknown flag",
@@ -148,10 +174,11 @@ func FuzzParseArgs(f *testing.F) {
 		}
 		o.NumPrompts, o.RandomInputLen, o.RandomPrefixLen = 2, 3, 0
 		o.InputLen = nil
-		b := bodies{samples: drawSamples(&o), ids: newIDSource(&o, 0), pieces: cut(requestMembers(&o, "m"))}
+		requests := o.Random(0)
 		if o.chat() {
-			b.texts = []json.RawMessage{userMessage("a"), userMessage("b")}
+			requests[0].Prompt, requests[1].Prompt = dataset.UserMessage("a"), dataset.UserMessage("b")
 		}
+		b := bodiesOf(&o, "m", requests)
 		require.True(t, json.Valid(b.render(nil, 1)), "%s", b.render(nil, 1))
 	})
 }

@@ -15,10 +15,10 @@ import (
 // Who follows the log finds in its lines how far the load has come.
 func TestProgressLines(t *testing.T) {
 	read, write := io.Pipe()
-	r := runner{o: &Options{NumPrompts: 64}, stderr: write}
+	r := runner{o: &Options{}, stderr: write}
 	var done atomic.Int64
 	done.Store(12)
-	stop := r.watch(&done, time.Millisecond)
+	stop := r.watch(&done, 64, time.Millisecond)
 	line, err := bufio.NewReader(read).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "load: 12/64 done\n", line)
@@ -29,5 +29,5 @@ func TestProgressLines(t *testing.T) {
 	stop()
 
 	r.o.DisableTqdm = true
-	r.watch(&done, time.Millisecond)() // would fail on a closed pipe only; must return
+	r.watch(&done, 64, time.Millisecond)() // would fail on a closed pipe only; must return
 }

@@ -35,7 +35,8 @@ type Report struct {
 	Duration          float64
 	Completed         int
 	Failed            int
-	InputTokens       int // of completed requests, as all sums
+	Pooling           *Pooling // nil if answers are text
+	InputTokens       int      // of completed requests, as all sums
 	OutputTokens      int
 	RequestThroughput float64  // completed requests/s
 	Goodput           *float64 // requests/s that met every limit; nil without limits
@@ -45,6 +46,7 @@ type Report struct {
 	PeakRequests      int      // most requests in flight
 	Families          []Family // in the order of the table
 
+	Probes *Probes // nil if nothing was probed
 	Client Client
 
 	detailed bool
@@ -52,16 +54,25 @@ type Report struct {
 	changes  []rateChange
 }
 
+// Pooling is what a run of a model that embeds or ranks has in place of generated tokens.
+type Pooling struct {
+	InputSequences          int     // texts that were embedded or ranked
+	InputSequenceThroughput float64 // of them per second
+}
+
 // Client is what vLLM's result lacks: how the client fared, and how far the run got.
 type Client struct {
-	Program      string  `json:"client"`
-	Version      string  `json:"version"`
-	Engine       string  `json:"engine"` // epoll or goroutines
-	Loops        int     `json:"loops"`  // threads that send and read
+	Program string `json:"client"`
+	Version string `json:"version"`
+	Engine  string `json:"engine"` // epoll or goroutines
+	Loops   int    `json:"loops"`  // threads that send and read
+	// Processes share the load. The clocks of all but the first may be off by ClockError.
+	Processes    int     `json:"processes"`
+	ClockError   float64 `json:"clock_error_ms,omitempty"`
 	Started      string  `json:"started"`
 	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
 	SendDelayP99 float64 `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
-	LagP99       float64 `json:"lag_p99_ms"`        // the longest an event may have waited for the client
+	LagP99       float64 `json:"lag_p99_ms"`        // how late the time of an event may be, because it was read late
 	FirstSend    float64 `json:"first_send_s"`      // from the start of the run
 	LastSend     float64 `json:"last_send_s"`
 	LastEnd      float64 `json:"last_end_s"` // last token of all completed requests
@@ -76,6 +87,8 @@ type Client struct {
 	UsageMissing  int     `json:"usage_missing"`
 	WarmUpsFailed int     `json:"warmups_failed"`
 	Samples       Samples `json:"samples"`
+	Steady        *Steady `json:"steady"`
+	Turns         *Turns  `json:"conversations,omitempty"`
 }
 
 // Samples says over how many values each family was computed.
@@ -89,17 +102,20 @@ type Samples struct {
 func newReport(m *measurement) *Report {
 	o := m.options
 	r := &Report{
-		Date: m.started.Local().Format("20060102-150405"), Backend: o.Backend, Label: o.Label, ModelID: m.model.id,
+		Date: m.started.Local().Format("20060102-150405"), Backend: string(o.Backend), Label: o.Label, ModelID: m.model.id,
 		NumPrompts: o.NumPrompts, RequestRate: o.RequestRate, Burstiness: o.Burstiness,
 		MaxConcurrency: o.MaxConcurrency,
 		RampUpStrategy: o.RampUpStrategy, RampUpStartRPS: o.RampUpStartRPS, RampUpEndRPS: o.RampUpEndRPS,
-		Duration: float64(m.end-m.begin) / second, detailed: o.SaveDetailed,
+		Duration: float64(m.end-m.begin) / second, detailed: o.SaveDetailed, Probes: m.probes,
 	}
 	r.Metadata, _ = o.Metadata.pairs("=") // Validate has refused others
 	if !o.SkipTokenizerInit {
 		if r.Tokenizer = o.Tokenizer; r.Tokenizer == "" {
 			r.Tokenizer = m.model.id
 		}
+	}
+	if m.talks != nil {
+		r.NumPrompts = len(m.outcomes) // the turns: --num-prompts is the most of them
 	}
 	r.count(m)
 	r.changes = rateChanges(o, m.started, m.arrivals, m.rates, len(m.outcomes)-r.Client.NotSent)
@@ -111,6 +127,9 @@ func newReport(m *measurement) *Report {
 	r.RequestThroughput = perSecond(r.Completed, r.Duration)
 	r.OutputThroughput = perSecond(r.OutputTokens, r.Duration)
 	r.TotalThroughput = perSecond(r.InputTokens+r.OutputTokens, r.Duration)
+	if r.Pooling != nil {
+		r.Pooling.InputSequenceThroughput = perSecond(r.Pooling.InputSequences, r.Duration)
+	}
 	r.PeakTokens, r.PeakRequests = peakTokens(m.outcomes), peakOverlap(m.outcomes)
 
 	all := series(m.outcomes)
@@ -122,6 +141,7 @@ func newReport(m *measurement) *Report {
 		}
 	}
 	r.Client.Samples = Samples{len(all["ttft"]), len(all["tpot"]), len(all["itl"]), len(all["e2el"])}
+	r.Client.Steady, r.Client.Turns = m.steady(), m.turns()
 	return r
 }
 
@@ -133,9 +153,11 @@ func perSecond(n int, seconds float64) float64 {
 }
 
 // reports says whether a family exists in this run: queue times need a cap, and the sum also a
-// finite rate.
+// finite rate. A model that embeds or ranks sends no tokens.
 func (r *Report) reports(family string) bool {
 	switch family {
+	case "ttft", "tpot", "itl":
+		return r.Pooling == nil
 	case "client_queue_time":
 		return r.MaxConcurrency != nil
 	case "e2el_including_client_queue":
@@ -149,8 +171,12 @@ func (r *Report) count(m *measurement) {
 	c := &r.Client
 	*c = Client{
 		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Kind, Loops: m.client.Loops,
+		Processes: m.processes, ClockError: float64(m.clockError) / 1e6,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
 		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
+	}
+	if m.options.pools() {
+		r.Pooling = &Pooling{}
 	}
 	var delays sender.Spread
 	first, last, end := int64(math.MaxInt64), m.begin, m.begin
@@ -175,6 +201,9 @@ func (r *Report) count(m *measurement) {
 			if !o.Usage {
 				c.UsageMissing++
 			}
+			if r.Pooling != nil {
+				r.Pooling.InputSequences += m.options.protocol().prompt.sequences(m.requests[i].Prompt)
+			}
 		case answer.Failed:
 			r.Failed++
 		case answer.Interrupted, answer.InFlight:
@@ -182,6 +211,8 @@ func (r *Report) count(m *measurement) {
 			continue
 		case answer.Unsent:
 			c.NotSent++
+			continue
+		case answer.Skipped:
 			continue
 		}
 		r.ended = append(r.ended, *o)
@@ -229,15 +260,14 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	w.put("completed", r.Completed)
 	w.put("failed", r.Failed)
 	w.put("total_input_tokens", r.InputTokens)
-	w.put("total_output_tokens", r.OutputTokens)
-	w.put("request_throughput", number(r.RequestThroughput))
-	w.put("request_goodput", (*number)(r.Goodput))
-	w.put("output_throughput", number(r.OutputThroughput))
-	w.put("total_token_throughput", number(r.TotalThroughput))
-	r.putRequests(&w)
-	w.put("max_output_tokens_per_s", number(r.PeakTokens))
-	w.put("max_concurrent_requests", r.PeakRequests)
-	w.put("rtfx", number(0)) // seconds of audio per second: there is none
+	if r.Pooling != nil {
+		r.putPooling(&w)
+	} else {
+		r.putGeneration(&w)
+	}
+	if r.Probes != nil {
+		r.Probes.put(&w)
+	}
 	if r.changes != nil {
 		w.put("rps_change_events", r.changes)
 	}
@@ -251,6 +281,29 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}
 	w.put("profllm", r.Client)
 	return w.close()
+}
+
+// putGeneration writes what a run has whose answers are text.
+func (r *Report) putGeneration(w *keyWriter) {
+	w.put("total_output_tokens", r.OutputTokens)
+	w.put("request_throughput", number(r.RequestThroughput))
+	w.put("request_goodput", (*number)(r.Goodput))
+	w.put("output_throughput", number(r.OutputThroughput))
+	w.put("total_token_throughput", number(r.TotalThroughput))
+	r.putRequests(w)
+	w.put("max_output_tokens_per_s", number(r.PeakTokens))
+	w.put("max_concurrent_requests", r.PeakRequests)
+	w.put("rtfx", number(0)) // seconds of audio per second: there is none
+}
+
+// putPooling writes what a run has whose answers are numbers. vLLM's client writes no failed
+// requests there.
+func (r *Report) putPooling(w *keyWriter) {
+	w.put("total_input_sequences", r.Pooling.InputSequences)
+	w.put("request_throughput", number(r.RequestThroughput))
+	w.put("input_sequence_throughput", number(r.Pooling.InputSequenceThroughput))
+	w.put("total_token_throughput", number(r.TotalThroughput))
+	r.putRequests(w)
 }
 
 // putRequests writes the arrays over requests. Like vLLM it always writes two of them.
@@ -272,6 +325,17 @@ func (r *Report) putRequests(w *keyWriter) {
 				itls[i] = append(itls[i], number(g))
 			}
 		}
+	}
+	if r.Pooling != nil {
+		if r.detailed {
+			w.put("input_lens", inputs)
+		}
+		w.put("latencies", latencies)
+		w.put("queue_times", queues)
+		if r.detailed {
+			w.put("errors", errs)
+		}
+		return
 	}
 	if r.detailed {
 		w.put("input_lens", inputs)
@@ -344,13 +408,5 @@ func (w *keyWriter) put(key string, v any) {
 }
 
 func (w *keyWriter) close() ([]byte, error) {
-	out := []byte("{")
-	for i, m := range w.members {
-		if i > 0 {
-			out = append(out, ", "...)
-		}
-		key, _ := json.Marshal(m.Key) // a string always marshals
-		out = append(append(append(out, key...), ": "...), m.Value...)
-	}
-	return append(out, '}'), w.err
+	return w.members.json(), w.err
 }

@@ -13,16 +13,18 @@ import (
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/dataset"
 	"github.com/profllm/profllm/pkg/load/sender"
 )
 
 // A bodies renders the JSON body of every request. It is safe for concurrent use once made.
 type bodies struct {
-	pieces  []piece
-	samples []sample
-	ids     idSource
-	texts   []json.RawMessage // chat: the messages of every sample; nil with completions
-	counted bool              // an answer has as many tokens as its sample asks for, at most
+	pieces   []piece
+	own      map[int][]piece // of requests whose bodies have members of their own
+	requests []dataset.Request
+	models   []string       // that the requests ask for, if they differ
+	talks    *conversations // nil if no request follows another
+	counted  bool           // an answer has as many tokens as its request asks for, at most
 }
 
 // A piece is text that all bodies share, and what follows it.
@@ -37,85 +39,63 @@ type slot byte
 const (
 	slotEnd slot = iota
 	slotPrompt
+	slotQuery // the first of several texts
+	slotRanks // the others
 	slotOutput
+	slotModel
 )
+
+// slots are the places that marks stand for.
+var slots = map[string]slot{
+	promptMark: slotPrompt, queryMark: slotQuery, ranksMark: slotRanks, outputMark: slotOutput, modelMark: slotModel,
+}
 
 // newBodies builds the bodies of all requests. With chat it asks the server to turn tokens into
 // text.
 func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
-	b := &bodies{samples: drawSamples(o), ids: newIDSource(o, m.vocabulary), counted: !o.ExtraBody.changesLength()}
-	if o.chat() {
-		texts, err := chatTexts(ctx, b, m, api, stderr)
-		if err != nil {
+	if o.talks() {
+		return newTalks(ctx, o, m, api, stderr)
+	}
+	requests := o.Random(m.vocabulary)
+	if form := o.protocol().prompt; form == chatPrompt || form == textPrompt {
+		if err := promptTexts(ctx, requests, form, m, api, stderr); err != nil {
 			return nil, err
 		}
-		b.texts = texts
 	}
-	b.pieces = cut(requestMembers(o, m.name))
-	return b, nil
+	for i := range requests {
+		if why := o.protocol().prompt.fits(requests[i].Prompt); why != "" {
+			return nil, fmt.Errorf("--backend %s %s", o.Backend, why)
+		}
+	}
+	return bodiesOf(o, m.name, requests), nil
 }
 
-// Marks stand for the slots among the members of a body. No JSON value starts with a zero byte.
-const (
-	promptMark = "\x00p"
-	outputMark = "\x00o"
-)
-
-// requestMembers returns the body as vLLM's client composes it, in its order. Extra members win
-// over all others.
-func requestMembers(o *Options, name string) Object {
-	var body Object
-	put := func(key string, v any) {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			panic(err) // numbers and strings only; infinities were refused with the flags
+// bodiesOf returns the bodies of requests. name is the model's.
+func bodiesOf(o *Options, name string, requests []dataset.Request) *bodies {
+	all := requestMembers(o, name)
+	b := &bodies{pieces: cut(all), requests: requests, models: o.adapters(len(requests)),
+		counted: !o.pools() && !o.ExtraBody.changesLength()}
+	for i := range requests {
+		if len(requests[i].Extra) == 0 {
+			continue
 		}
-		body.set(key, raw)
-	}
-	put("model", name)
-	if o.chat() {
-		body.set("messages", json.RawMessage(promptMark))
-		body.set("max_completion_tokens", json.RawMessage(outputMark))
-	} else {
-		body.set("prompt", json.RawMessage(promptMark))
-		put("repetition_penalty", 1.0)
-		body.set("max_tokens", json.RawMessage(outputMark))
-	}
-	if o.Logprobs != nil {
-		put("logprobs", *o.Logprobs)
-	}
-	body.set("stream", json.RawMessage("true"))
-	body.set("stream_options", json.RawMessage(`{"include_usage":true}`))
-	put("ignore_eos", true) // forced on for random, as in vLLM
-	if o.TopK != nil {
-		put("top_k", *o.TopK)
-	}
-	for _, p := range []struct {
-		key   string
-		value *float64
-	}{
-		{"top_p", o.TopP},
-		{"min_p", o.MinP},
-		{"temperature", o.Temperature},
-		{"frequency_penalty", o.FrequencyPenalty},
-		{"presence_penalty", o.PresencePenalty},
-		{"repetition_penalty", o.RepetitionPenalty},
-	} {
-		if p.value != nil {
-			put(p.key, *p.value)
+		own := slices.Clone(all)
+		for _, m := range requests[i].Extra {
+			own.set(m.Key, m.Value)
 		}
+		if b.own == nil {
+			b.own = make(map[int][]piece)
+		}
+		b.own[i] = cut(own)
 	}
-	for _, m := range o.ExtraBody {
-		body.set(m.Key, m.Value)
-	}
-	return body
+	return b
 }
 
 // changesLength reports whether members of a body change how many tokens or texts come back.
 func (o Object) changesLength() bool {
-	return slices.ContainsFunc(o, func(m Member) bool {
+	return slices.ContainsFunc(o, func(m dataset.Member) bool {
 		switch m.Key {
-		case "max_tokens", "max_completion_tokens", "n", "best_of", "echo", "use_beam_search":
+		case "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "echo", "use_beam_search":
 			return true
 		}
 		return false
@@ -132,12 +112,9 @@ func cut(body Object) []piece {
 		}
 		key, _ := json.Marshal(m.Key) // a string always marshals
 		text = append(append(text, key...), ':')
-		switch string(m.Value) {
-		case promptMark:
-			pieces, text = append(pieces, piece{text, slotPrompt}), nil
-		case outputMark:
-			pieces, text = append(pieces, piece{text, slotOutput}), nil
-		default:
+		if next, ok := slots[string(m.Value)]; ok {
+			pieces, text = append(pieces, piece{text, next}), nil
+		} else {
 			text = append(text, m.Value...)
 		}
 	}
@@ -146,15 +123,23 @@ func cut(body Object) []piece {
 
 // render appends the body of request i to dst.
 func (b *bodies) render(dst []byte, i int) []byte {
-	for _, p := range b.pieces {
+	pieces := b.pieces
+	if own, ok := b.own[i]; ok {
+		pieces = own
+	}
+	for _, p := range pieces {
 		dst = append(dst, p.text...)
-		switch {
-		case p.next == slotOutput:
-			dst = strconv.AppendInt(dst, int64(b.samples[i].output), 10)
-		case p.next == slotPrompt && b.texts != nil:
-			dst = append(dst, b.texts[i]...)
-		case p.next == slotPrompt:
-			dst = b.ids.appendJSON(dst, i, b.samples[i].input)
+		switch p.next {
+		case slotOutput:
+			dst = strconv.AppendInt(dst, int64(b.requests[i].Output), 10)
+		case slotPrompt:
+			dst = b.requests[i].Prompt.AppendJSON(dst)
+		case slotQuery:
+			dst = dataset.Text(b.requests[i].Prompt.(dataset.Texts)[0]).AppendJSON(dst)
+		case slotRanks:
+			dst = b.requests[i].Prompt.(dataset.Texts)[1:].AppendJSON(dst)
+		case slotModel:
+			dst = dataset.Text(b.models[i]).AppendJSON(dst)
 		}
 	}
 	return dst

@@ -46,13 +46,13 @@ func (o *Options) output() durable.Output {
 	return out
 }
 
-// CheckOutput refuses a named result file that is something else.
-func (o *Options) CheckOutput() error { return durable.CheckOutputs(o.output()) }
+// CheckOutput refuses named files that are something else.
+func (o *Options) CheckOutput() error { return durable.CheckOutputs(o.output(), o.requestsFile()) }
 
 // save writes the result file and returns its name. The file appears whole or not at all; with
 // appending, what it held stays in front.
 func (r *Report) save(o *Options) (string, error) {
-	if err := o.CheckOutput(); err != nil {
+	if err := durable.CheckOutputs(o.output()); err != nil {
 		return "", err
 	}
 	name := r.fileName(o)

@@ -6,28 +6,23 @@ import (
 	"time"
 )
 
-// Streams of random numbers drawn from one seed; each use has its own, so that changing one
-// leaves the others.
-const (
-	arrivalStream = 1 + iota
-	lengthStream
-	prefixStream
-	promptStream
-)
+// arrivalStream is the stream of random numbers that arrivals are drawn from; package dataset
+// draws from others of the same seed.
+const arrivalStream = 1
 
-// schedule returns when each request is due, counted from the start of the run, and at which
+// schedule returns when each of n requests is due, counted from the start of the run, and at which
 // rate it was drawn.
 //
 // Intervals follow a Gamma law of mean 1/rate and coefficient of variation 1/sqrt(burstiness).
 // Without ramp-up all times are stretched by one factor so that the last request leaves exactly
-// NumPrompts/RequestRate after the start.
-func schedule(o *Options) (due []time.Duration, rates []float64) {
+// n/RequestRate after the start.
+func schedule(o *Options, n int) (due []time.Duration, rates []float64) {
 	rng := rand.New(rand.NewPCG(uint64(o.Seed), arrivalStream))
-	at := make([]float64, o.NumPrompts) // seconds
-	rates = make([]float64, o.NumPrompts)
+	at := make([]float64, n) // seconds
+	rates = make([]float64, n)
 	sum := 0.0
 	for i := range at {
-		rates[i] = o.rate(i)
+		rates[i] = o.rate(i, n)
 		switch {
 		case math.IsInf(rates[i], 1):
 		case math.IsInf(o.Burstiness, 1):
@@ -39,7 +34,7 @@ func schedule(o *Options) (due []time.Duration, rates []float64) {
 	}
 	stretch := 1.0
 	if o.RampUpStrategy == "" && sum > 0 {
-		stretch = float64(o.NumPrompts) / o.RequestRate / sum
+		stretch = float64(n) / o.RequestRate / sum
 	}
 	due = make([]time.Duration, len(at))
 	for i, s := range at {
@@ -48,12 +43,12 @@ func schedule(o *Options) (due []time.Duration, rates []float64) {
 	return due, rates
 }
 
-// rate returns the rate at which request i is drawn, in requests per second.
-func (o *Options) rate(i int) float64 {
+// rate returns the rate at which request i of n is drawn, in requests per second.
+func (o *Options) rate(i, n int) float64 {
 	if o.RampUpStrategy == "" {
 		return o.RequestRate
 	}
-	progress := float64(i) / float64(max(o.NumPrompts-1, 1))
+	progress := float64(i) / float64(max(n-1, 1))
 	start, end := float64(*o.RampUpStartRPS), float64(*o.RampUpEndRPS)
 	if o.RampUpStrategy == "linear" {
 		return start + (end-start)*progress

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
+	"github.com/profllm/profllm/pkg/load/dataset"
 	"github.com/profllm/profllm/pkg/load/sender"
 	"github.com/profllm/profllm/pkg/stats"
 )
@@ -16,8 +17,10 @@ import (
 type measurement struct {
 	options    *Options
 	model      model
+	requests   []dataset.Request
+	talks      *conversations // nil if no request follows another
 	outcomes   []answer.Outcome
-	arrivals   []time.Duration // when each request was due, from the start of the run
+	arrivals   []time.Duration // when each request was due, from the start of the run; first turns only
 	rates      []float64       // requests per second at each arrival
 	started    time.Time       // wall clock at begin
 	begin, end int64
@@ -25,6 +28,10 @@ type measurement struct {
 	client     sender.Stats
 
 	coldWarmUps int // warm-up requests that failed
+
+	processes  int           // that shared the load
+	clockError time.Duration // of the clocks of all but the first
+	probes     *Probes       // nil if nothing was probed
 }
 
 // beginWithFirstSend lets a load whose first request is due at once begin with

@@ -48,15 +48,30 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	value("Benchmark duration (s):", r.Duration)
 	count("Total input tokens:", r.InputTokens)
-	count("Total generated tokens:", r.OutputTokens)
+	if r.Pooling == nil {
+		count("Total generated tokens:", r.OutputTokens)
+	}
 	value("Request throughput (req/s):", r.RequestThroughput)
+	if r.Pooling != nil {
+		value("Input throughput (inputs/s):", r.Pooling.InputSequenceThroughput)
+	}
 	if r.Goodput != nil {
 		value("Request goodput (req/s):", *r.Goodput)
 	}
-	value("Output token throughput (tok/s):", r.OutputThroughput)
-	value("Peak output token throughput (tok/s):", float64(r.PeakTokens))
-	value("Peak concurrent requests:", float64(r.PeakRequests))
+	if r.Pooling == nil {
+		value("Output token throughput (tok/s):", r.OutputThroughput)
+		value("Peak output token throughput (tok/s):", float64(r.PeakTokens))
+		value("Peak concurrent requests:", float64(r.PeakRequests))
+	}
 	value("Total token throughput (tok/s):", r.TotalThroughput)
+	if p := r.Probes; p != nil && p.Completed > 0 {
+		rule(&b, "Probe Requests", "-")
+		count("Probe requests completed:", p.Completed)
+		count("Probe requests failed:", p.Failed)
+		value("Median probe E2EL (ms):", p.quantile(0.5))
+		value("P99 probe E2EL (ms):", p.quantile(0.99))
+		value("Max probe E2EL (ms):", p.quantile(1))
+	}
 	for _, f := range r.Families {
 		title, _ := familyTitle(f.Name)
 		rule(&b, title.long, "-")

@@ -20,7 +20,8 @@ func (o *Options) target() (*sender.Target, error) {
 		return nil, err
 	}
 	return &sender.Target{
-		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()),
+		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure, Streams: min(o.NumPrompts, o.concurrency()) / o.count(),
+		Form: o.protocol().form,
 	}, nil
 }
 
@@ -51,7 +52,16 @@ func (t traffic) Body(dst []byte, i int) []byte { return t.render(dst, i) }
 func (t traffic) ID(i int) string { return t.prefix + strconv.Itoa(i) }
 
 func (t traffic) Tokens(i int) (prompt, answer int, bounded bool) {
-	return t.samples[i].input, t.samples[i].output, t.counted
+	r := &t.requests[i]
+	return max(r.Input, 0), r.Output, t.counted
+}
+
+// heads returns how many requests are sent on the schedule; the others follow them.
+func (t traffic) heads() int {
+	if t.talks != nil {
+		return t.talks.heads
+	}
+	return len(t.requests)
 }
 
 // An opener repeats the first request of a run, for the ready check and the warm-up. These

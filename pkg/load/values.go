@@ -3,12 +3,12 @@ package load
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/profllm/profllm/pkg/load/dataset"
 )
 
 // A List is a flag that takes several values in a row, as argparse's nargs="*" does: --goodput
@@ -50,13 +50,7 @@ func (l List) pairs(sep string) ([]Pair, error) {
 }
 
 // An Object is a flag that takes a JSON object. Its members keep their order.
-type Object []Member
-
-// A Member is one key of an [Object] with its JSON value.
-type Member struct {
-	Key   string
-	Value json.RawMessage
-}
+type Object []dataset.Member
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (o *Object) UnmarshalText(text []byte) error {
@@ -72,7 +66,7 @@ func (o *Object) UnmarshalText(text []byte) error {
 		if err != nil {
 			return fmt.Errorf("read JSON object %q: %w", text, err)
 		}
-		m := Member{Key: key.(string)} // the decoder accepts nothing else as a key
+		m := dataset.Member{Key: key.(string)} // the decoder accepts nothing else as a key
 		if err := d.Decode(&m.Value); err != nil {
 			return fmt.Errorf("read member %q: %w", m.Key, err)
 		}
@@ -87,6 +81,19 @@ func (o *Object) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// json returns the object as JSON.
+func (o Object) json() json.RawMessage {
+	out := []byte("{")
+	for i, m := range o {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		key, _ := json.Marshal(m.Key) // a string always marshals
+		out = append(append(append(out, key...), ": "...), m.Value...)
+	}
+	return append(out, '}')
+}
+
 // set replaces the member of that key in place, or appends it.
 func (o *Object) set(key string, value json.RawMessage) {
 	for i := range *o {
@@ -95,31 +102,5 @@ func (o *Object) set(key string, value json.RawMessage) {
 			return
 		}
 	}
-	*o = append(*o, Member{key, value})
-}
-
-// A RangeRatio spreads the lengths of random prompts and answers: a length L is drawn from
-// floor(L*(1-r)) to ceil(L*(1+r)). On the command line it is a number, or a JSON object with
-// input and output.
-type RangeRatio struct {
-	Input  float64 `json:"input"`
-	Output float64 `json:"output"`
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (r *RangeRatio) UnmarshalText(text []byte) error {
-	if f, err := strconv.ParseFloat(string(text), 64); err == nil {
-		*r = RangeRatio{f, f}
-	} else {
-		type plain RangeRatio // without this method
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode((*plain)(r)); err != nil {
-			return fmt.Errorf("%q is neither a number nor a JSON object with input and output: %w", text, err)
-		}
-	}
-	if !(r.Input >= 0 && r.Input < 1 && r.Output >= 0 && r.Output < 1) {
-		return errors.New("a range ratio must be in [0, 1)")
-	}
-	return nil
+	*o = append(*o, dataset.Member{Key: key, Value: value})
 }

@@ -140,7 +140,7 @@ type Client struct {
 	Threads      *int     `json:"threads,omitempty" jsonschema:"threads that send and read"`
 	CPUSeconds   *float64 `json:"cpu_s,omitempty" jsonschema:"CPU time of the client during the window"`
 	SendDelayP99 *float64 `json:"send_delay_p99_ms,omitempty" jsonschema:"p99 of the time from when a request could be sent until its first byte was sent"`
-	LagP99       *float64 `json:"lag_p99_ms,omitempty" jsonschema:"p99 of the longest time that an event may have waited for the client"`
+	LagP99       *float64 `json:"lag_p99_ms,omitempty" jsonschema:"p99 of how late the time of an event may be because the client read it late"`
 	FirstSend    *float64 `json:"first_send_s,omitempty" jsonschema:"first send, from the start of the window"`
 	LastSend     *float64 `json:"last_send_s,omitempty"`
 	LastEnd      *float64 `json:"last_end_s,omitempty" jsonschema:"last token of a completed request, from the start of the window"`

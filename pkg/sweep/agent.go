@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/pyrand"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -218,7 +219,7 @@ func (r randomAgent) next(history []Observed, n int) ([][]Assignment, error) {
 func (r randomAgent) unseen(seen map[int]int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for round := 0; round == 0 || r.again; round++ {
-			rng := newTwister(fmt.Sprintf("%d:%s:%d", r.seed, Random, round))
+			rng := pyrand.FromText(fmt.Sprintf("%d:%s:%d", r.seed, Random, round))
 			for i := range permutation(rng, r.size, r.first && round == 0) {
 				if seen[i] > 0 {
 					seen[i]--
@@ -234,7 +235,7 @@ func (r randomAgent) unseen(seen map[int]int) iter.Seq[int] {
 
 // permutation yields 0 to n-1 in random order, by the shuffle of Fisher and
 // Yates with only the moved places in memory. zero puts 0 first.
-func permutation(rng *twister, n int, zero bool) iter.Seq[int] {
+func permutation(rng *pyrand.Python, n int, zero bool) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		moved := map[int]int{}
 		at := func(i int) int {
@@ -244,7 +245,7 @@ func permutation(rng *twister, n int, zero bool) iter.Seq[int] {
 			return i
 		}
 		for i := range n {
-			j := i + rng.below(n-i)
+			j := i + rng.Below(n-i)
 			if zero && i == 0 {
 				j = 0
 			}

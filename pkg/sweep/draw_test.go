@@ -2,8 +2,6 @@ package sweep
 
 import (
 	"math"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,31 +44,6 @@ func TestDrawsAreCPythons(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, "%d:%s", c.seed, c.name)
 	}
-}
-
-// CPython 3.11.7: random.Random(text).getrandbits(32) and .random().hex().
-func TestTwisterIsCPythons(t *testing.T) {
-	floats := []string{"0x1.eba2b25d163e4p-1", "0x1.168ee940c9e86p-2", "0x1.85c0f770e0488p-1", "0x1.0d09181ac5ac0p-7",
-		"0x1.b33406ebe504bp-1"}
-	words := []uint64{4124137760, 1168357962, 3269491616, 35263022, 3650749297}
-	for i, text := range []string{"", "a", "\x00", "42:x:1", strings.Repeat("x", 200)} {
-		require.Equal(t, words[i], newTwister(text).bits(32), "%.10q", text)
-		want, err := strconv.ParseFloat(floats[i], 64)
-		require.NoError(t, err)
-		require.Equal(t, want, newTwister(text).float(), "%.10q", text)
-	}
-	var got []uint64
-	for _, k := range []int{1, 31, 32, 33, 50, 63} {
-		got = append(got, newTwister("big").bits(k))
-	}
-	require.Equal(t, []uint64{1, 1999294022, 3998588045, 8293555341, 1066036356291725, 8732943022541872269}, got)
-	long := newTwister("long")
-	var list []uint64
-	for range 2000 {
-		list = append(list, long.bits(32))
-	}
-	require.Equal(t, []uint64{658535726, 3972319786, 4286305628, 567067011}, append(list[623:626:626], list[1999]),
-		"past the first 624 words")
 }
 
 func TestEnvParams(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/pyrand"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -21,11 +22,11 @@ type EnvParam struct {
 // which is what CPython's random.Random(f"{seed}:{name}:{step}") gives for
 // choice, or for choices where there are weights.
 func (p EnvParam) Draw(seed int64, step int) *source.Value {
-	rng := newTwister(fmt.Sprintf("%d:%s:%d", seed, p.Name, step))
+	rng := pyrand.FromText(fmt.Sprintf("%d:%s:%d", seed, p.Name, step))
 	if p.Weights != nil {
-		return p.Values[rng.weighted(p.Weights)]
+		return p.Values[rng.Weighted(p.Weights)]
 	}
-	return p.Values[rng.below(len(p.Values))]
+	return p.Values[rng.Below(len(p.Values))]
 }
 
 // annotation is one [env_params.NAME].

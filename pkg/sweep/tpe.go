@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/profllm/profllm/pkg/pyrand"
 )
 
 // Parameters of the estimator. The share and the candidates are those of its
@@ -51,7 +53,7 @@ func (t tpeAgent) next(history []Observed, n int) ([][]Assignment, error) {
 	for tried := len(history); len(out) < n; tried++ {
 		i, ok := -1, false
 		if len(good) > 0 && len(good)+len(bad) >= t.startup {
-			rng := newTwister(fmt.Sprintf("%d:%s:%d", t.seed, TPE, tried))
+			rng := pyrand.FromText(fmt.Sprintf("%d:%s:%d", t.seed, TPE, tried))
 			i, ok = t.candidate(rng, good, bad, seen)
 		}
 		if !ok {
@@ -100,14 +102,14 @@ func (t tpeAgent) split(history []Observed) (good, bad [][]int, err error) {
 
 // candidate returns the most promising of some draws; ok is false if all of
 // them were tried before.
-func (t tpeAgent) candidate(rng *twister, good, bad [][]int, seen map[int]int) (best int, ok bool) {
+func (t tpeAgent) candidate(rng *pyrand.Python, good, bad [][]int, seen map[int]int) (best int, ok bool) {
 	l, g := t.likelihoods(good), t.likelihoods(bad)
 	highest := math.Inf(-1)
 	choices := make([]int, len(t.axes))
 	for range tpeCandidates {
 		score := 0.0
 		for d := range t.axes {
-			c := rng.weighted(l[d])
+			c := rng.Weighted(l[d])
 			choices[d] = c
 			score += math.Log(l[d][c]) - math.Log(g[d][c])
 		}

@@ -133,7 +133,9 @@ var sglangs = map[string]string{
 }
 
 // planned are options that the plan sets: where to measure, and where results go.
-var planned = []string{"model", "base_url", "host", "port", "result_dir", "result_filename"}
+var planned = []string{
+	"model", "base_url", "host", "port", "result_dir", "result_filename", "rendezvous", "rank", "ranks",
+}
 
 // get returns an extra key in either spelling, or nil.
 func (l *Load) get(key string) *source.Value {
@@ -167,7 +169,10 @@ func (l *Load) Expect() plan.Expect {
 	if batch := l.number("random_batch_size"); batch > 1 {
 		e.NumPrompts = l.requests(batch)
 	}
-	random := (dataset == "" || dataset == "random") && !l.pools()
+	if l.talks() {
+		e.NumPrompts = l.turns()
+	}
+	random := (dataset == "" || dataset == "random") && !l.pools() && !l.talks()
 	if random && l.get("random_range_ratio") == nil {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
 		e.InputTokens += l.number("random_prefix_len")
@@ -188,6 +193,25 @@ func (l *Load) Expect() plan.Expect {
 	}
 	e.Goodput = l.goodput()
 	return e
+}
+
+// talks reports whether the load is conversations of profllm's client: their prompts grow from turn
+// to turn.
+func (l *Load) talks() bool {
+	return l.get("conversation_file") != nil || l.number("conversation_turn_mean") > 1
+}
+
+// turns is how many requests random conversations have; 0, if a file says it.
+func (l *Load) turns() int {
+	if l.get("conversation_file") != nil {
+		return 0
+	}
+	turns := l.number("conversation_turn_mean")
+	n := l.number("conversation_num")
+	if n == 0 {
+		n = max(l.value("num_prompts")/turns, 1)
+	}
+	return n * turns
 }
 
 // pools reports whether the backend embeds or scores: its answers have no tokens, and what a

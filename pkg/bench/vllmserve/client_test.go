@@ -140,3 +140,21 @@ t.toml:5:1: bench_cmd_args.result_filename: profllm sets this argument itself
 t.toml:6:1: bench_cmd_args.base-url: profllm sets this argument itself
 `), err.Error())
 }
+
+// covers: WIRE-8
+func TestExpectOfConversations(t *testing.T) {
+	for text, n := range map[string]int{
+		"num_prompts = 11\nconversation_turn_mean = 2":                            10,
+		"num_prompts = 11\nconversation_turn_mean = 20":                           20,
+		"num_prompts = 11\nconversation_turn_mean = 2\nconversation_num = 7":      14,
+		"num_prompts = 11\nconversation_file = \"x\"\nrandom_output_len = 5":      0,
+		"num_prompts = 11\nconversation_turn_mean = 1\nbackend = \"openai-chat\"": 11,
+		"num_prompts = 11\nconversation-turn-mean = 2\nbackend = \"openai-chat\"": 10,
+	} {
+		l, err := load(t, "profllm", text)
+		require.NoError(t, err)
+		e := l.Expect()
+		require.Equal(t, n, e.NumPrompts, text)
+		require.Equal(t, n != 11, e.InputTokens == 0, "a prompt has its history, too")
+	}
+}

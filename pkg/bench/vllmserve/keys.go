@@ -284,6 +284,8 @@ func (r *reader) client(f field) {
 			c.UsageMissing = r.count(g)
 		case "warmups_failed":
 			c.WarmUpsFailed = r.count(g)
+		case "steady":
+			r.ownSteadyState(g)
 		}
 	}
 	r.m.Client = c
@@ -317,6 +319,44 @@ func (r *reader) steadyState(f field) {
 		case "total_token_throughput":
 			s.TotalTokenThroughput = r.optional(g)
 		}
+	}
+	r.m.SteadyState = s
+}
+
+// ownSteadyState reads the steady part that profllm's client reports.
+func (r *reader) ownSteadyState(f field) {
+	if isNull(f.raw) {
+		return
+	}
+	fields, err := document(f.open())
+	if err != nil {
+		r.warn(result.BadValue, f, pyjson.PlaceOf(err).Text)
+		return
+	}
+	s := &result.SteadyState{}
+	var begin, end *float64
+	for _, g := range fields {
+		switch g.key {
+		case "none":
+			return
+		case "begin_s":
+			begin = r.optional(g)
+		case "end_s":
+			end = r.optional(g)
+		case "sent":
+			s.RequestsStarted = r.count(g)
+		case "completed":
+			s.RequestsCompleted = r.count(g)
+		case "request_throughput":
+			s.RequestThroughput = r.optional(g)
+		case "output_throughput":
+			s.OutputThroughput = r.optional(g)
+		case "total_token_throughput":
+			s.TotalTokenThroughput = r.optional(g)
+		}
+	}
+	if begin != nil && end != nil {
+		s.Duration = new(*end - *begin)
 	}
 	r.m.SteadyState = s
 }

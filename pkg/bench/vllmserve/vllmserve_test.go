@@ -457,3 +457,19 @@ func TestInputsAreNoRequests(t *testing.T) {
 	require.Equal(t, 40, *m.NumPrompts)
 	require.Equal(t, 35, *m.FailedRequests)
 }
+
+// covers: WIRE-6
+func TestSteadyPartOfOurClient(t *testing.T) {
+	part, err := vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"client": "profllm bench serve",
+		"steady": {"rule": "concurrency", "level": 2, "begin_s": 0.5, "end_s": 1.75, "share": 0.625, "sent": 4, "completed": 3,
+		"request_throughput": 2.4, "output_throughput": 9, "total_token_throughput": 11.5, "latencies": {"ttft": {"n": 4}}}}}`))
+	require.NoError(t, err)
+	require.Empty(t, part.Warnings)
+	require.Equal(t, &result.SteadyState{Duration: new(1.25), RequestsStarted: new(4), RequestsCompleted: new(3),
+		RequestThroughput: new(2.4), OutputThroughput: new(9.0), TotalTokenThroughput: new(11.5)}, part.Metrics.SteadyState)
+
+	part, err = vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"client": "profllm bench serve",
+		"steady": {"none": "the rate rises during the run"}}}`))
+	require.NoError(t, err)
+	require.Nil(t, part.Metrics.SteadyState)
+}

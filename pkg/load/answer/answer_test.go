@@ -29,7 +29,7 @@ const asked = 2
 func readAll(body string, size int) Outcome {
 	var o Outcome
 	var s stream
-	s.reset(&o, asked, true)
+	s.reset(&o, Wanted{Tokens: asked, Text: true})
 	for i := 0; i < len(body); i += size {
 		end := min(i+size, len(body))
 		s.feed([]byte(body[i:end]), int64(end))
@@ -200,7 +200,7 @@ func TestStreamRefusesEndlessEvents(t *testing.T) {
 	} {
 		var o Outcome
 		var s stream
-		s.reset(&o, asked, false)
+		s.reset(&o, Wanted{Tokens: asked})
 		for range lineLimit>>20 + 2 {
 			s.feed([]byte(piece), 1)
 		}
@@ -227,7 +227,7 @@ func FuzzStream(f *testing.F) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var o Outcome
 		var s stream
-		s.reset(&o, asked, true)
+		s.reset(&o, Wanted{Tokens: asked, Text: true})
 		for rest := []byte(body); len(rest) > 0; {
 			n := 1 + rng.IntN(min(len(rest), 40))
 			piece := append([]byte(nil), rest[:n]...)
@@ -248,7 +248,7 @@ func FuzzStream(f *testing.F) {
 // readAnswer feeds a whole HTTP answer in pieces of that size, then the end of the connection.
 func readAnswer(raw string, size int) (o Outcome, over, keepAlive bool) {
 	var a Reader
-	a.Reset(&o, asked, true)
+	a.Reset(&o, Wanted{Tokens: asked, Text: true})
 	for i := 0; i < len(raw); i += size {
 		end := min(i+size, len(raw))
 		done, err := a.Feed([]byte(raw[i:end]), int64(end))
@@ -350,7 +350,7 @@ func TestAnswerLimitsItsBody(t *testing.T) {
 	for _, status := range []string{"200 OK", "500 Oh"} {
 		var o Outcome
 		var a Reader
-		a.Reset(&o, asked, false)
+		a.Reset(&o, Wanted{Tokens: asked})
 		_, err := a.Feed([]byte("HTTP/1.1 "+status+"\r\n\r\n"), 1)
 		piece := []byte(":" + strings.Repeat(" ", 8<<20) + "\n")
 		for range bodyLimit/len(piece) + 1 {
@@ -521,7 +521,7 @@ func TestBodyAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var o Outcome
 			var r Reader
-			r.ResetBody(&o, asked, true)
+			r.ResetBody(&o, Wanted{Tokens: asked, Text: true})
 			over, err := r.Feed([]byte(tt.body), 0)
 			require.NoError(t, err)
 			require.False(t, over, "only the caller knows where the body ends")

@@ -1,5 +1,6 @@
-// Package answer reads the streamed answer of an OpenAI-compatible server to one request, and
-// decides its [Outcome].
+// Package answer reads the answer of an OpenAI-compatible server to one request, and decides its
+// [Outcome]. The answer is a stream of completions, of chat or of the Responses API, or one JSON
+// document with embeddings, pooled values or ranks.
 //
 // It is given the bytes of a connection as they arrive, cut anywhere, with the time of their
 // arrival, and looks at no clock and no connection itself. It reads HTTP/1.1, server-sent
@@ -9,7 +10,7 @@
 // Example:
 //
 //	var r answer.Reader
-//	r.Reset(&outcome, 128, false)
+//	r.Reset(&outcome, answer.Wanted{Tokens: 128})
 //	over, err := r.Feed(p, now) // for each read, until it is over
 //	r.Close(now, err)
 package answer

@@ -16,7 +16,7 @@ func Example() {
 		"data: [DONE]\n\n"
 	var outcome answer.Outcome
 	var r answer.Reader
-	r.Reset(&outcome, 2, true)
+	r.Reset(&outcome, answer.Wanted{Tokens: 2, Text: true})
 	for i, read := range []string{head + body[:40], body[40:]} {
 		if _, err := r.Feed([]byte(read), int64(100*i)); err != nil {
 			log.Fatal(err)

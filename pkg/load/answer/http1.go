@@ -51,16 +51,15 @@ type Reader struct {
 }
 
 // Reset prepares a to read the answer to another request, keeping its buffers.
-func (a *Reader) Reset(out *Outcome, asked int, keep bool) {
-	s := a.stream
-	s.reset(out, asked, keep)
-	*a = Reader{stream: s, line: a.line[:0], excuse: a.excuse[:0]}
+func (a *Reader) Reset(out *Outcome, w Wanted) {
+	a.stream.reset(out, w)
+	*a = Reader{stream: a.stream, line: a.line[:0], excuse: a.excuse[:0]}
 }
 
 // ResetBody prepares a to read the body of a 200 whose head, and whatever divides the body, was
 // read elsewhere.
-func (a *Reader) ResetBody(out *Outcome, asked int, keep bool) {
-	a.Reset(out, asked, keep)
+func (a *Reader) ResetBody(out *Outcome, w Wanted) {
+	a.Reset(out, w)
 	a.part, a.code, a.status = partToEOF, http.StatusOK, "200 OK"
 }
 
@@ -100,7 +99,7 @@ func (a *Reader) EOF() error {
 	switch {
 	case a.part == partOver:
 		return nil
-	case a.part == partToEOF && (a.code != http.StatusOK || a.stream.done):
+	case a.part == partToEOF && (a.code != http.StatusOK || a.stream.done || a.stream.document.over):
 		a.part = partOver
 		return nil
 	case a.Bytes == 0:
@@ -127,6 +126,7 @@ func (a *Reader) Ended(sent bool, malformed error) error {
 // Close settles the outcome of an answer that has ended, at that time; broken is why it ended
 // early, or nil.
 func (a *Reader) Close(at int64, broken error) {
+	a.stream.out.End, a.stream.out.Status = at, a.code
 	switch {
 	case broken != nil && a.code != http.StatusOK && a.code != 0 && len(a.excuse) > 0:
 		a.stream.settle(StatusText(a.status, a.excuse)) // what the server said before it hung up

@@ -14,6 +14,7 @@ const (
 	Completed
 	Failed
 	Interrupted
+	Skipped // it was to follow one that failed
 )
 
 // An Outcome is what one request did. Times are readings of the run's clock in ns. It is
@@ -24,17 +25,19 @@ type Outcome struct {
 	Due     int64   // when the schedule wanted it sent
 	Ready   int64   // when it could be sent: due, or later if the cap on concurrency held it back
 	Start   int64   // when its first byte was first handed to an open connection
-	Tokens  []int64 // arrival of every token event
+	End     int64   // when its answer had ended, or failed
+	Tokens  []int64 // arrival of every token event; of a document, of its end
 	Input   int     // prompt tokens by the server's usage; else by the client
 	Output  int     // answer tokens by the server's usage; else the number of token events
-	Usage   bool    // the server counted output
+	Usage   bool    // the server counted output; of a document, input
+	Status  int     // of HTTP; 0 without an answer
 	Text    string  // the answer, if kept
 	Err     string  // why it failed, for people
 }
 
-// Refuse settles the outcome of a request that got no connection.
-func (o *Outcome) Refuse(err error) {
-	o.State, o.Err, o.Tokens = Failed, err.Error(), nil
+// Refuse settles the outcome of a request that got no connection, at that time.
+func (o *Outcome) Refuse(at int64, err error) {
+	o.State, o.Err, o.Tokens, o.End = Failed, err.Error(), nil, at
 	if errors.Is(err, syscall.EMFILE) {
 		o.Err += " (raise the limit on open files: ulimit -n)"
 	}

@@ -26,6 +26,7 @@ const (
 // missing.
 type stream struct {
 	out   *Outcome
+	form  Form
 	asked int  // tokens that the request asked for; 0 is unknown
 	keep  bool // keep payloads for the text
 
@@ -37,7 +38,7 @@ type stream struct {
 	comment []byte // the newest comment of the event being read: Dynamo names its errors there
 
 	begun    bool   // a line was read
-	done     bool   // [DONE] was seen
+	done     bool   // [DONE] was seen, or the event that ends a response
 	finish   bool   // a finish_reason was seen
 	texts    int    // choices that carried text
 	thoughts int    // choices that carried reasoning
@@ -46,14 +47,17 @@ type stream struct {
 	kept     []byte // texts of token events, as JSON strings, a line each
 	problem  string // the first thing that is wrong with the stream, or that the server calls an error
 	fatal    bool   // the problem is one that more bytes cannot end
+
+	document document // the answer, if it is one
 }
 
 // reset prepares s to read the answer of another request, keeping its buffers.
-func (s *stream) reset(out *Outcome, asked int, keep bool) {
+func (s *stream) reset(out *Outcome, w Wanted) {
 	*s = stream{
-		out: out, asked: asked, keep: keep,
+		out: out, form: w.Form, asked: w.Tokens, keep: w.Text, document: s.document,
 		line: s.line[:0], held: s.held[:0], comment: s.comment[:0], usage: s.usage[:0], kept: s.kept[:0],
 	}
+	s.document.reset()
 }
 
 // fault notes what is wrong. The first fault counts: others follow from it.
@@ -71,6 +75,12 @@ func (s *stream) abort(format string, args ...any) {
 
 // feed reads p, which arrived at that time. It keeps no reference to p.
 func (s *stream) feed(p []byte, at int64) {
+	if s.form == Document {
+		if err := s.document.read(p); err != nil && !s.document.failed {
+			s.abort("the answer cannot be read: %v", err)
+		}
+		return
+	}
 	for len(p) > 0 && !s.fatal {
 		end := bytes.IndexByte(p, '\n')
 		if end < 0 {
@@ -170,7 +180,10 @@ func (s *stream) event(payload []byte, at int64) {
 		s.done = true
 		return
 	case s.done:
-		s.fault("an event after [DONE]: %.100q", payload)
+		s.fault("an event after %s: %.100q", s.lastEvent(), payload)
+		return
+	case s.form == Responses:
+		s.responseEvent(payload, at)
 		return
 	}
 	c, err := readChunk(payload)
@@ -194,10 +207,7 @@ func (s *stream) take(c *chunk, at int64) {
 	if c.choices == 0 {
 		return
 	}
-	s.out.Tokens = append(s.out.Tokens, at)
-	if len(s.out.Tokens) > s.mostEvents() {
-		s.abort("the server sent more than %d token events", s.mostEvents())
-	}
+	s.token(at)
 	s.texts += c.texts
 	s.thoughts += c.thoughts
 	if c.role && c.texts == 0 {
@@ -209,8 +219,23 @@ func (s *stream) take(c *chunk, at int64) {
 			s.fault("finish_reason %s", c.finish)
 		}
 	}
-	if s.keep && c.text != nil {
-		s.kept = append(append(s.kept, c.text...), '\n')
+	if c.text != nil {
+		s.keepText(c.text)
+	}
+}
+
+// token notes a token event.
+func (s *stream) token(at int64) {
+	s.out.Tokens = append(s.out.Tokens, at)
+	if len(s.out.Tokens) > s.mostEvents() {
+		s.abort("the server sent more than %d token events", s.mostEvents())
+	}
+}
+
+// keepText keeps a text, a JSON string, if texts are wanted.
+func (s *stream) keepText(text []byte) {
+	if s.keep {
+		s.kept = append(append(s.kept, text...), '\n')
 	}
 }
 
@@ -237,6 +262,12 @@ func Succeeded(reason []byte) bool {
 // close ends the stream: the last event counts even without the empty line after it, as it does
 // for vLLM.
 func (s *stream) close(at int64) {
+	if s.form == Document {
+		if s.out.Tokens = append(s.out.Tokens[:0], at); s.problem == "" {
+			s.problem = s.document.trouble()
+		}
+		return
+	}
 	if len(s.line) > 0 {
 		s.endLine(s.line, at)
 		s.hold()
@@ -253,22 +284,26 @@ func (s *stream) settle(why string) {
 	why = cmp.Or(s.problem, why)
 	if why == "" {
 		var err error
-		if u, err = readUsage(s.usage); err != nil {
+		if u, err = s.readUsage(); err != nil {
 			why = err.Error()
-		} else {
+		} else if s.form == Choices {
 			why = s.shortcoming(u)
+		} else if s.form == Responses {
+			why = s.responseShortcoming(u)
 		}
 	}
 	if why != "" {
 		o.State, o.Err = Failed, why
-		if n := len(o.Tokens); n > 0 {
+		if n := len(o.Tokens); n > 0 && s.form != Document {
 			o.Err = fmt.Sprintf("%s (after %d token events)", why, n)
 		}
 		o.Tokens = nil
 		return
 	}
 	o.State, o.Output, o.Usage = Completed, len(o.Tokens)-s.idle, u.completion != nil
-	if o.Usage {
+	if s.form == Document {
+		o.Output, o.Usage = 0, u.prompt != nil
+	} else if o.Usage {
 		o.Output = *u.completion
 	}
 	if u.prompt != nil {
@@ -297,12 +332,8 @@ func (s *stream) shortcoming(u usage) string {
 	case n == nil:
 	case !s.finish && *n != s.asked:
 		return fmt.Sprintf("the stream ended without a finish_reason, at %d of %d tokens", *n, s.asked)
-	case *n < 1:
-		return fmt.Sprintf("the server counts %d completion tokens", *n)
-	case s.asked > 0 && *n > s.asked+overshoot:
-		return fmt.Sprintf("the server counts %d completion tokens, but %d were asked for", *n, s.asked)
-	case s.asked > 0 && s.texts > *n:
-		return fmt.Sprintf("the server counts %d completion tokens, but sent text %d times", *n, s.texts)
+	default:
+		return s.miscounted(*n)
 	}
 	return ""
 }
@@ -314,17 +345,26 @@ type usage struct{ prompt, completion *int }
 // 10 million.
 const tokenLimit = 1 << 26
 
-// readUsage reads a usage object; raw may be empty.
-func readUsage(raw []byte) (u usage, err error) {
+// readUsage reads the newest usage object, if there is one.
+func (s *stream) readUsage() (u usage, err error) {
+	raw := s.usage
+	if s.form == Document {
+		raw = s.document.usage
+	}
 	if len(raw) == 0 {
 		return u, nil
 	}
 	var is struct {
 		Prompt     json.RawMessage `json:"prompt_tokens"`
 		Completion json.RawMessage `json:"completion_tokens"`
+		Input      json.RawMessage `json:"input_tokens"` // of the Responses API, like the next
+		Output     json.RawMessage `json:"output_tokens"`
 	}
 	if json.Unmarshal(raw, &is) != nil {
 		return u, fmt.Errorf("the server's usage cannot be read: %.100q", raw)
+	}
+	if s.form == Responses {
+		is.Prompt, is.Completion = is.Input, is.Output
 	}
 	for _, c := range []struct {
 		raw json.RawMessage

@@ -167,11 +167,11 @@ func viaNetHTTP(b *testing.B, to *url.URL, load *Load, read func(*Load, *answer.
 				o.Start = load.Clock()
 				resp, err := client.Post(to.String(), "application/json", bytes.NewReader(load.Requests.Body(nil, i)))
 				if err != nil {
-					o.Refuse(err)
+					o.Refuse(load.Clock(), err)
 					continue
 				}
 				if err := read(load, o, resp.Body); err != nil {
-					o.Refuse(err)
+					o.Refuse(load.Clock(), err)
 				}
 				resp.Body.Close()
 			}
@@ -183,7 +183,7 @@ func viaNetHTTP(b *testing.B, to *url.URL, load *Load, read func(*Load, *answer.
 // readWithOurs hands a body to the reader of the sender, behind a head.
 func readWithOurs(load *Load, o *answer.Outcome, body io.Reader) error {
 	var r answer.Reader
-	r.Reset(o, benchTokens, false)
+	r.Reset(o, answer.Wanted{Tokens: benchTokens})
 	r.Feed([]byte("HTTP/1.1 200 OK\r\n\r\n"), load.Clock()) // the end of the body is that of the answer
 	buf := make([]byte, 4<<10)
 	for {

@@ -96,8 +96,7 @@ func (p *poller) rang(fd int) bool {
 // interrupted.
 func (p *poller) wait(block bool) {
 	p.got = 0
-	if !block {
-		p.look(0)
+	if p.look(0); p.got > 0 || !block {
 		return
 	}
 	_ = p.raw.Read(p.look) // an error is the deadline set by interruptible, whose caller looks at its context
@@ -126,4 +125,10 @@ func (p *poller) close() {
 		syscall.Close(p.timer)
 	}
 	p.file.Close()
+}
+
+// pause sleeps for so many ns, with its processor: that is too short to lend it to others.
+func pause(ns int64) {
+	t := syscall.NsecToTimespec(ns)
+	syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0) // a signal may end it early
 }

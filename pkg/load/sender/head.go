@@ -3,12 +3,18 @@ package sender
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/profllm/profllm/pkg/load/answer"
 )
 
 // requestHead returns the head of a request in that form, up to the headers that differ between
 // requests.
 func requestHead(t *Target, form string) []byte {
-	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", form, t.URL.Host)
+	accept := "text/event-stream"
+	if t.Form == answer.Document {
+		accept = "application/json"
+	}
+	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\n", form, t.URL.Host, accept)
 	for name, values := range t.Header {
 		for _, v := range values {
 			head = fmt.Appendf(head, "%s: %s\r\n", name, v)

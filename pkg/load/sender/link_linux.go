@@ -72,6 +72,7 @@ func (l *loop) dial() error {
 	syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 15)
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 15)
+	stamped(fd)
 	if err := syscall.Connect(fd, l.addr); err != nil && err != syscall.EINPROGRESS {
 		syscall.Close(fd)
 		return os.NewSyscallError("connect", err)
@@ -100,7 +101,7 @@ func (l *loop) request(c *link, i int) {
 	l.body = load.Requests.Body(l.body[:0], i)
 	l.out = load.request(l.out[:0], l.head, l.body, i)
 	o := load.prepare(i)
-	c.answer.Reset(o, load.asked(i), load.KeepText)
+	c.answer.Reset(o, load.wanted(i, l.form))
 	c.state, c.request, c.out = linkBusy, i, c.out[:0]
 	if o.Resends == 0 {
 		o.Start = load.Clock()
@@ -235,35 +236,56 @@ func (l *loop) free(c *link) {
 // server closed its side.
 func (l *loop) read(c *link, ended bool) (over bool) {
 	for {
-		n, err := syscall.Read(c.fd, l.buf)
+		p, stamp, err := l.inbox.receive(c.fd)
 		if err == syscall.EAGAIN {
 			return false
 		}
 		if err == syscall.EINTR {
 			continue
 		}
-		at := l.load.Clock()
 		if err != nil {
 			l.broken(c, os.NewSyscallError("receive", err))
 			return true
 		}
-		if n == 0 {
+		if len(p) == 0 {
 			if err := c.answer.EOF(); err != nil {
 				l.broken(c, err)
 			} else {
-				l.done(c, at, nil)
+				l.done(c, l.load.Clock(), nil)
 			}
 			return true
 		}
-		over, err := c.answer.Feed(l.buf[:n], at)
+		at, over, err := l.take(c, p, stamp)
 		if over || err != nil {
 			l.done(c, at, err)
 			return true
 		}
-		if n < len(l.buf) && !ended {
+		if len(p) < len(l.inbox.buf) && !ended {
 			return false
 		}
 	}
+}
+
+// take feeds the answer on c, and returns when p arrived: when the kernel received it, unless
+// that is unknown or, as after a step of the system's clock, impossible.
+func (l *loop) take(c *link, p []byte, unixNano int64) (at int64, over bool, err error) {
+	o := &l.load.Outcomes[c.request]
+	before, earliest := len(o.Tokens), o.Start
+	if before > 0 {
+		earliest = o.Tokens[before-1]
+	}
+	at = l.load.Clock()
+	received := unixNano + l.fromUnix
+	byKernel := unixNano != 0 && earliest <= received && received <= at
+	if byKernel {
+		at = received
+	}
+	over, err = c.answer.Feed(p, at)
+	if events := len(o.Tokens) - before; events > 1 || events == 1 && !byKernel {
+		l.late = true
+	}
+	l.unstamped = unixNano == 0
+	return at, over, err
 }
 
 // done ends the answer on c, whole or malformed.
@@ -273,7 +295,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 		return
 	}
 	c.answer.Close(at, nil)
-	l.release(at)
+	l.release(c.request, at)
 	c.used = true
 	l.free(c)
 }
@@ -282,7 +304,7 @@ func (l *loop) done(c *link, at int64, malformed error) {
 func (l *loop) end(c *link, at int64, broken error) {
 	c.answer.Close(at, broken)
 	l.drop(c)
-	l.release(at)
+	l.release(c.request, at)
 }
 
 // broken ends a connection that failed under a request. A request that cannot have reached the
@@ -319,13 +341,18 @@ func (l *loop) fail(i int, err error) {
 	if o.Resends == 0 {
 		o.Start = l.load.Clock()
 	}
-	o.Refuse(err)
-	l.release(l.load.Clock())
+	now := l.load.Clock()
+	o.Refuse(now, err)
+	l.release(i, now)
 }
 
-// release gives back the slot of a request that ended at that time.
-func (l *loop) release(at int64) {
+// release ends request i at that time. Its slot goes to the request that follows it, if any.
+func (l *loop) release(i int, at int64) {
+	l.load.Ended.Add(1, at)
+	if next := l.load.follower(i, at); next >= 0 {
+		l.follow(next)
+		return
+	}
 	l.inFlight--
 	l.freed = l.load.Clock()
-	l.load.Ended.add(at)
 }

@@ -46,7 +46,7 @@ func newLoops(ctx context.Context, t *Target) (Sender, error) {
 	n := max(1, min(runtime.GOMAXPROCS(0), (t.Streams+perLoop-1)/perLoop))
 	ls := &loops{}
 	for range n {
-		l, err := newLoop(addr, requestHead(t, u.RequestURI()))
+		l, err := newLoop(addr, t, requestHead(t, u.RequestURI()))
 		if err != nil {
 			ls.Close()
 			return nil, err
@@ -92,7 +92,7 @@ func (ls *loops) Connect(ctx context.Context, n int, clock func() int64) {
 }
 
 func (ls *loops) Run(ctx context.Context, load *Load) Stats {
-	feed := &feeder{load: load}
+	feed := newFeeder(load)
 	used := ls.loops[:min(len(ls.loops), load.Limit)] // every loop needs a slot
 	stats := make([]Stats, len(used))
 	var wg sync.WaitGroup
@@ -102,7 +102,7 @@ func (ls *loops) Run(ctx context.Context, load *Load) Stats {
 	wg.Wait()
 	var all Stats
 	for i := range stats {
-		all.add(&stats[i])
+		all.Add(&stats[i])
 	}
 	return all
 }
@@ -130,31 +130,37 @@ type loop struct {
 	addr   syscall.Sockaddr
 	family int
 	head   []byte // of every request
+	form   answer.Form
 
 	links   []*link // by descriptor
 	idle    []*link // the last one was used last
 	opening int
 	waiting []int // requests that wait for a connection
-	buf     []byte
+	inbox   *inbox
 	out     []byte
 	body    []byte
 
 	load     *Load
 	feed     *feeder
 	slots    int
-	inFlight int
+	inFlight int   // requests in flight, and chains between two of them
+	later    []int // requests that follow others, by when they are due; the first is the last one
 	full     bool  // no slot was free at the last look
 	freed    int64 // when a slot became free after that
 	stats    Stats
 	swept    int64
+
+	fromUnix  int64 // what turns Unix time into a reading of the clock, in ns
+	late      bool  // an event since the last look got the time of its reading
+	unstamped bool  // the kernel does not say when bytes arrive
 }
 
-func newLoop(addr netip.AddrPort, head []byte) (*loop, error) {
+func newLoop(addr netip.AddrPort, t *Target, head []byte) (*loop, error) {
 	p, err := newPoller()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{poller: p, head: head, buf: make([]byte, 64<<10), family: syscall.AF_INET}
+	l := &loop{poller: p, head: head, form: t.Form, inbox: newInbox(), family: syscall.AF_INET}
 	if ip := addr.Addr(); ip.Is4() {
 		l.addr = &syscall.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}
 	} else {
@@ -203,9 +209,11 @@ func (l *loop) connect(ctx context.Context, n int, clock func() int64) {
 func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	defer l.interruptible(ctx)()
 	l.load, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.load, feed, slots, 0, false, l.waiting[:0]
+	l.later = l.later[:0]
 	l.stats, l.got = Stats{Kind: "epoll", Loops: 1}, 0
 	for ctx.Err() == nil {
 		woken := l.load.Clock()
+		l.fromUnix, l.late = woken-time.Now().UnixNano(), false
 		for _, e := range l.ready() {
 			l.handle(e)
 		}
@@ -214,12 +222,43 @@ func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 			break
 		}
 		now := l.load.Clock()
-		l.stats.Lag.Add(now - woken) // what arrived since then has waited for at most so long
+		l.lag(now - woken)
 		l.sweep(now)
+		if !more {
+			l.rest(woken+turn, now)
+		}
 		l.wait(!more)
 	}
 	l.abandon()
 	return l.stats
+}
+
+// lag counts a look at the connections that took so long: what arrived since the one before has
+// waited for that and a rest at most. It matters for events whose time is that of their reading.
+func (l *loop) lag(ns int64) {
+	if l.late {
+		l.stats.Lag.Add(ns + turn)
+	} else {
+		l.stats.Lag.Add(0)
+	}
+}
+
+// turn is the shortest time between two looks at the connections, in ns. A busy client then
+// wakes once for many events.
+const turn = 250_000
+
+// rest waits until then, or until a request is due. It does not where that would make events
+// late.
+func (l *loop) rest(until, now int64) {
+	if l.unstamped {
+		return
+	}
+	if l.armed != 0 {
+		until = min(until, l.armed)
+	}
+	if until > now {
+		pause(until - now)
+	}
 }
 
 // sendBurst is how many requests are sent before answers are looked at again.
@@ -230,15 +269,21 @@ const sendBurst = 16
 func (l *loop) send() (more, left bool) {
 	for range sendBurst {
 		now := l.load.Clock()
+		i, soon := l.follower(now)
+		if i >= 0 {
+			l.load.Outcomes[i].Ready = l.load.Outcomes[i].Due
+			l.start(i)
+			continue
+		}
 		if l.inFlight >= l.slots {
 			l.full = true
-			l.arm(math.MaxInt64, now)
+			l.arm(soon, now)
 			return false, true
 		}
 		i, wait := l.feed.take(now)
 		if i < 0 {
 			l.full = false
-			l.arm(wait, now)
+			l.arm(min(wait, soon), now)
 			return false, wait != math.MaxInt64
 		}
 		l.inFlight++
@@ -250,6 +295,29 @@ func (l *loop) send() (more, left bool) {
 		l.start(i)
 	}
 	return true, true
+}
+
+// follow lets request i wait until it is due.
+func (l *loop) follow(i int) {
+	due := l.load.Outcomes[i].Due
+	k, _ := slices.BinarySearchFunc(l.later, due, func(j int, due int64) int {
+		return cmp.Compare(due, l.load.Outcomes[j].Due) // the latest first
+	})
+	l.later = slices.Insert(l.later, k, i)
+}
+
+// follower returns a request that follows another and is due. Otherwise i is -1, and wait is when
+// to ask again.
+func (l *loop) follower(now int64) (i int, wait int64) {
+	if len(l.later) == 0 {
+		return -1, math.MaxInt64
+	}
+	last := len(l.later) - 1
+	if i = l.later[last]; l.load.Outcomes[i].Due > now {
+		return -1, l.load.Outcomes[i].Due
+	}
+	l.later = l.later[:last]
+	return i, 0
 }
 
 // sweep fails requests that have lasted too long, and connections that take too long to open,

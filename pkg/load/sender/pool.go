@@ -20,13 +20,15 @@ import (
 type pool struct {
 	dialer
 	head []byte // of every request
+	form answer.Form
 
 	mu   sync.Mutex
 	idle []*conn // the last one was used last
 }
 
 func newPool(t *Target) *pool {
-	p := &pool{dialer: dialer{target: t.URL, via: t.Via, tls: &tls.Config{InsecureSkipVerify: t.Insecure}}}
+	p := &pool{form: t.Form,
+		dialer: dialer{target: t.URL, via: t.Via, tls: &tls.Config{InsecureSkipVerify: t.Insecure}}}
 	form := t.URL.RequestURI()
 	if t.Via != nil && t.URL.Scheme == "http" { // a proxy is told the whole URL
 		plain := *t.URL
@@ -114,10 +116,10 @@ func (p *pool) Run(ctx context.Context, load *Load) Stats {
 			stats.Lag.Add(load.Clock() - before - int64(lagProbe))
 		}
 	})
-	queue := make(chan int, len(load.Outcomes))
+	queue := make(chan int, load.heads())
 	var pending atomic.Int64 // requests in the queue or in work
 	active := 0
-	for i := range load.Outcomes {
+	for i := load.mine(0); i < load.heads(); i = load.mine(i + 1) {
 		if !sleepUntil(ctx, load.Clock, load.Outcomes[i].Due) {
 			break
 		}
@@ -160,26 +162,36 @@ type worker struct {
 // between two reads.
 const readSize = 16 << 10
 
-// work sends requests one after another until the queue is closed and empty.
+// work sends requests one after another, each with those that follow it, until the queue is closed
+// and empty.
 func (p *pool) work(ctx context.Context, load *Load, queue <-chan int, pending *atomic.Int64) {
 	w := worker{pool: p, load: load, buf: make([]byte, readSize)}
 	var free int64
 	for i := range queue {
+		for i >= 0 && sleepUntil(ctx, load.Clock, load.Outcomes[i].Due) {
+			free = w.send(ctx, i, free)
+			i = load.follower(i, free)
+		}
 		if ctx.Err() != nil {
 			return
 		}
-		o := load.prepare(i)
-		o.Ready = max(o.Due, free)
-		w.body = load.Requests.Body(w.body[:0], i)
-		w.out = load.request(w.out[:0], p.head, w.body, i)
-		w.exchange(ctx, i, o)
-		if ctx.Err() != nil && o.State == answer.InFlight {
-			o.State = answer.Interrupted
-		}
-		free = load.Clock()
-		load.Ended.add(free)
 		pending.Add(-1)
 	}
+}
+
+// send sends request i, for which the worker has been free since then, and returns when it ended.
+func (w *worker) send(ctx context.Context, i int, free int64) int64 {
+	o := w.load.prepare(i)
+	o.Ready = max(o.Due, free)
+	w.body = w.load.Requests.Body(w.body[:0], i)
+	w.out = w.load.request(w.out[:0], w.head, w.body, i)
+	w.exchange(ctx, i, o)
+	if ctx.Err() != nil && o.State == answer.InFlight {
+		o.State = answer.Interrupted
+	}
+	at := w.load.Clock()
+	w.load.Ended.Add(1, at)
+	return at
 }
 
 // exchange sends request i and reads its answer. A request that cannot have reached the server
@@ -194,10 +206,10 @@ func (w *worker) exchange(ctx context.Context, i int, o *answer.Outcome) {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
-			o.Refuse(err)
+			o.Refuse(w.load.Clock(), err)
 			return
 		}
-		w.answer.Reset(o, w.load.asked(i), w.load.KeepText)
+		w.answer.Reset(o, w.load.wanted(i, w.form))
 		if !w.attempt(ctx, c, o.Resends > 0) {
 			return
 		}

@@ -5,6 +5,10 @@
 // systems) goes over a pool with a goroutine for each request in flight. Both send the same
 // bytes and read answers with package answer, so that a load has the same outcomes with either.
 //
+// An event arrives when the kernel receives its last byte, so that neither a busy client nor one that rests between two
+// looks adds to a latency. Where the kernel does not say (the pool, TLS, a system without SO_TIMESTAMPNS), and for
+// events that are read together, it arrives when it is read, and [Stats] says how late that may be.
+//
 // BenchmarkSender on two idle cores, against a server in another process that sends a token
 // every 20 ms: the event loop completes 1.2 to 1.4 times the requests per CPU second of net/http
 // with a goroutine for each stream and the same reader of answers, 1.2 to 1.4 times those of the
@@ -57,6 +61,18 @@ type Load struct {
 	Clock    func() int64     // ns since a fixed instant; goes back only where a simulated clock is set
 	Ended    Ends
 
+	// Follow makes requests wait for others, unless it is nil: only the first Heads requests are
+	// sent on the schedule. When a request has ended at that time, Follow names the one that
+	// follows it, and when that is due; below 0 is none. The request that follows takes the place of
+	// the one before, which nothing else gets until then. Follow is called by one goroutine for all
+	// requests of one chain.
+	Follow func(i int, at int64) (next int, due int64)
+	Heads  int
+
+	// Mine says which requests on the schedule this client sends, if others send the rest; nil is
+	// all.
+	Mine func(i int) bool
+
 	slack int64 // 0 is [closeSlack]
 }
 
@@ -66,21 +82,51 @@ type Ends struct {
 	Last atomic.Int64 // a reading of the clock
 }
 
-func (e *Ends) add(at int64) {
+// Add counts n more, of which the last ended at that time.
+func (e *Ends) Add(n, at int64) {
 	for last := e.Last.Load(); at > last && !e.Last.CompareAndSwap(last, at); last = e.Last.Load() {
 	}
-	e.N.Add(1)
+	e.N.Add(n)
+}
+
+// heads returns how many requests are sent on the schedule.
+func (l *Load) heads() int {
+	if l.Follow == nil {
+		return len(l.Outcomes)
+	}
+	return l.Heads
+}
+
+// mine returns the first request on the schedule, from i on, that this client sends.
+func (l *Load) mine(i int) int {
+	for l.Mine != nil && i < l.heads() && !l.Mine(i) {
+		i++
+	}
+	return i
+}
+
+// follower returns the request that follows request i, which ended at that time; below 0 is none.
+func (l *Load) follower(i int, at int64) int {
+	if l.Follow == nil {
+		return -1
+	}
+	next, due := l.Follow(i, at)
+	if next >= 0 {
+		l.Outcomes[next].Due = due
+	}
+	return next
 }
 
 // closeSlack returns [closeSlack], or what a test sets in its place.
 func (l *Load) closeSlack() int64 { return cmp.Or(l.slack, closeSlack) }
 
-// asked returns how many tokens request i asks for, 0 if its answer may have more.
-func (l *Load) asked(i int) int {
+// wanted returns how the answer to request i is read.
+func (l *Load) wanted(i int, form answer.Form) answer.Wanted {
+	w := answer.Wanted{Form: form, Text: l.KeepText}
 	if _, n, bounded := l.Requests.Tokens(i); bounded {
-		return n
+		w.Tokens = n
 	}
-	return 0
+	return w
 }
 
 // tokenRoom bounds the room for token times that is set aside before a request is sent.
@@ -112,11 +158,12 @@ type Sender interface {
 // Stats says how the client itself fared during a run.
 type Stats struct {
 	Kind  string // epoll or goroutines
-	Lag   Spread // ns an event may have waited for the client
+	Lag   Spread // ns that the time of an event may be late, for each look at the connections
 	Loops int    // threads that send and read
 }
 
-func (c *Stats) add(other *Stats) {
+// Add adds what another client did at the same time.
+func (c *Stats) Add(other *Stats) {
 	c.Kind, c.Loops = other.Kind, c.Loops+other.Loops
 	c.Lag.merge(&other.Lag)
 }
@@ -131,7 +178,8 @@ type Target struct {
 	Via      *url.URL // an HTTP proxy; nil is none
 	Header   http.Header
 	Insecure bool // take any certificate
-	Streams  int  // most requests in flight
+	Form     answer.Form
+	Streams  int // most requests in flight
 
 	PerLoop    int  // streams that one event loop reads before another one helps; 0 is [streamsPerLoop]
 	Goroutines bool // send each request from a goroutine, even where there is an event loop
@@ -159,18 +207,25 @@ type feeder struct {
 	next atomic.Int64
 }
 
+func newFeeder(l *Load) *feeder {
+	f := &feeder{load: l}
+	f.next.Store(int64(l.mine(0)))
+	return f
+}
+
 // take returns the next request if it is due at now. Otherwise i is -1 and wait is when to ask
 // again, the largest integer if no request is left. It is safe for concurrent use.
 func (f *feeder) take(now int64) (i int, wait int64) {
+	l := f.load
 	for {
 		n := f.next.Load()
-		if n >= int64(len(f.load.Outcomes)) {
+		if n >= int64(l.heads()) {
 			return -1, math.MaxInt64
 		}
-		if due := f.load.Outcomes[n].Due; due > now {
+		if due := l.Outcomes[n].Due; due > now {
 			return -1, due
 		}
-		if f.next.CompareAndSwap(n, n+1) {
+		if f.next.CompareAndSwap(n, int64(l.mine(int(n)+1))) {
 			return int(n), 0
 		}
 	}

@@ -4,14 +4,14 @@ import "math/bits"
 
 // A Spread counts durations in buckets of at most 1/8 of their value. The zero value is empty.
 type Spread struct {
-	counts [62 * 8]uint64
-	n      uint64
+	Counts [62 * 8]uint64 // by bucket
+	N      uint64         // all of them
 }
 
 // Add counts one duration in ns; a negative one counts as 0.
 func (s *Spread) Add(ns int64) {
-	s.counts[bucket(uint64(max(ns, 0)))]++
-	s.n++
+	s.Counts[bucket(uint64(max(ns, 0)))]++
+	s.N++
 }
 
 // bucket keeps the three bits below the highest one.
@@ -24,21 +24,21 @@ func bucket(v uint64) int {
 }
 
 func (s *Spread) merge(other *Spread) {
-	for i, c := range other.counts {
-		s.counts[i] += c
+	for i, c := range other.Counts {
+		s.Counts[i] += c
 	}
-	s.n += other.n
+	s.N += other.N
 }
 
 // Quantile returns an upper bound, in ns, of the q-th quantile, q in [0, 1]; 0 if the spread is
 // empty.
 func (s *Spread) Quantile(q float64) int64 {
-	if s.n == 0 {
+	if s.N == 0 {
 		return 0
 	}
-	rank := uint64(q * float64(s.n-1))
+	rank := uint64(q * float64(s.N-1))
 	var seen uint64
-	for i, c := range s.counts {
+	for i, c := range s.Counts {
 		if seen += c; seen > rank {
 			if i < 8 {
 				return int64(i)

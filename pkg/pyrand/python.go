@@ -1,4 +1,4 @@
-package sweep
+package pyrand
 
 import (
 	"crypto/sha512"
@@ -6,9 +6,11 @@ import (
 	"math/bits"
 )
 
-// twister is the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998) with
-// the seeding and the derived draws of CPython's random module, bit for bit, so
-// that a sweep draws what CloudAI draws. Its own uses are not for secrets.
+// Python is the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998) with the seeding and
+// the derived draws of CPython's random module.
+type Python struct{ twister }
+
+// twister is MT19937 itself.
 type twister struct {
 	state [mtWords]uint32
 	next  int
@@ -20,10 +22,10 @@ const (
 	mtShift = 397
 )
 
-// newTwister seeds as random.Random(text) does (seed version 2): the UTF-8 bytes
+// FromText seeds as random.Random(text) does (seed version 2): the UTF-8 bytes
 // followed by their SHA-512 are one big-endian integer, whose 32-bit words, least
 // significant first, are the key of init_by_array.
-func newTwister(text string) *twister {
+func FromText(text string) *Python {
 	digest := sha512.Sum512([]byte(text))
 	seed := append([]byte(text), digest[:]...)
 	for len(seed) > 1 && seed[0] == 0 {
@@ -36,9 +38,25 @@ func newTwister(text string) *twister {
 	for i := range key {
 		key[len(key)-1-i] = binary.BigEndian.Uint32(seed[4*i:])
 	}
-	t := &twister{}
-	t.seed(key)
-	return t
+	p := &Python{}
+	p.seed(key)
+	return p
+}
+
+// FromInt seeds as random.Random(n) does: without the sign, as 32-bit words, least significant
+// first.
+func FromInt(n int64) *Python {
+	u := uint64(n)
+	if n < 0 {
+		u = -u
+	}
+	key := []uint32{uint32(u)}
+	if u>>32 != 0 {
+		key = append(key, uint32(u>>32))
+	}
+	p := &Python{}
+	p.seed(key)
+	return p
 }
 
 // seed is init_by_array of the authors' mt19937ar.c.
@@ -86,8 +104,8 @@ func (t *twister) uint32() uint32 {
 	return y ^ y>>18
 }
 
-// bits is getrandbits(k), k from 1 to 64.
-func (t *twister) bits(k int) uint64 {
+// Bits is getrandbits(k), k from 1 to 64.
+func (t *Python) Bits(k int) uint64 {
 	if k <= 32 {
 		return uint64(t.uint32() >> (32 - k))
 	}
@@ -95,35 +113,51 @@ func (t *twister) bits(k int) uint64 {
 	return uint64(t.uint32()>>(64-k))<<32 | low
 }
 
-// below is a number from 0 to n-1 as random.choice picks its index: as many bits
+// Below is a number from 0 to n-1 as random.choice picks its index: as many bits
 // as n needs, drawn again while they are not below n. n is 1 or more.
-func (t *twister) below(n int) int {
+func (t *Python) Below(n int) int {
 	k := bits.Len64(uint64(n))
 	for {
-		if r := t.bits(k); r < uint64(n) {
+		if r := t.Bits(k); r < uint64(n) {
 			return int(r)
 		}
 	}
 }
 
-// float is random.random(): 53 bits, from 0 to below 1.
-func (t *twister) float() float64 {
+// Float is random.random(): 53 bits, from 0 to below 1.
+func (t *Python) Float() float64 {
 	a, b := uint64(t.uint32()>>5), uint64(t.uint32()>>6)
 	return float64(a<<26|b) / (1 << 53)
 }
 
-// weighted is the index that random.choices picks for one draw: the first whose
+// Weighted is the index that random.choices picks for one draw: the first whose
 // cumulative weight is above a uniform number times the sum.
-func (t *twister) weighted(weights []float64) int {
+func (t *Python) Weighted(weights []float64) int {
 	total := 0.0
 	for _, w := range weights {
 		total += w
 	}
-	x, sum := t.float()*total, 0.0
+	x, sum := t.Float()*total, 0.0
 	for i, w := range weights[:len(weights)-1] {
 		if sum += w; x < sum {
 			return i
 		}
 	}
 	return len(weights) - 1
+}
+
+// Choices is random.choices(range(n), k=k).
+func (t *Python) Choices(n, k int) []int {
+	out := make([]int, k)
+	for i := range out {
+		out[i] = int(t.Float() * float64(n))
+	}
+	return out
+}
+
+// Shuffle is random.shuffle of n things.
+func (t *Python) Shuffle(n int, swap func(i, j int)) {
+	for i := n - 1; i > 0; i-- {
+		swap(i, t.Below(i+1))
+	}
 }

@@ -1,0 +1,82 @@
+package dataset
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// covers: WIRE-8
+func TestConversations(t *testing.T) {
+	const (
+		openai   = `{"id":1,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text","text":"c"}]}]}`
+		sharegpt = `{"id":"x","conversations":[{"from":"human","value":"é\n"},{"from":"gpt","value":"…"},{"from":"human","value":"more"}]}`
+		tools    = `{"messages":[{"role":"user","content":"a"},{"role":"tool","content":"b"}]}`
+		answers  = `{"conversations":[{"from":"gpt","value":"hello"}]}`
+		silent   = `{"messages":[{"role":"user","content":null}]}`
+	)
+	for name, tt := range map[string]struct {
+		text  string
+		turns []int
+		left  int
+	}{
+		"lines":           {openai + "\n" + sharegpt + "\n\n", []int{2, 2}, 0},
+		"a list":          {" [" + openai + ",\n" + sharegpt + "]\n", []int{2, 2}, 0},
+		"some left out":   {openai + tools + answers + silent + `{"x":1}`, []int{2}, 4},
+		"a system within": {sharegpt + `{"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`, []int{2}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, left, err := parseConversations([]byte(tt.text))
+			require.NoError(t, err)
+			require.Equal(t, tt.left, left)
+			var turns []int
+			for _, c := range list {
+				turns = append(turns, len(c.Turns))
+			}
+			require.Equal(t, tt.turns, turns)
+		})
+	}
+	list, _, err := parseConversations([]byte(openai + sharegpt))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"role":"system","content":"be brief"}`, string(list[0].System[0]))
+	require.JSONEq(t, `{"role":"user","content":[{"type":"text","text":"c"}]}`, string(list[0].Turns[1]), "answers are left out")
+	require.JSONEq(t, `{"role":"user","content":"é\n"}`, string(list[1].Turns[0]))
+	require.JSONEq(t, `{"role":"assistant","content":"<b>\"\\"}`, string(Said("assistant", `<b>"\`)))
+
+	for text, want := range map[string]string{"": "no conversation", "[]": "no conversation", answers: "1 were read",
+		openai + "[": "conversation 2", "[" + openai: "EOF", "[" + openai + "}": "invalid character", "7": "conversation 1"} {
+		_, _, err := parseConversations([]byte(text))
+		require.Error(t, err, text)
+		require.Contains(t, err.Error(), want, text)
+	}
+}
+
+func TestReadConversations(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "talks.jsonl")
+	_, _, err := ReadConversations(name)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(name, []byte("oh"), 0o644))
+	_, _, err = ReadConversations(name)
+	require.ErrorContains(t, err, "talks.jsonl: conversation 1")
+}
+
+// FuzzConversations checks that what is read can be sent.
+func FuzzConversations(f *testing.F) {
+	f.Add(`{"messages":[{"role":"user","content":"a"}]}`)
+	f.Add(`[{"conversations":[{"from":"human","value":"b"},{"from":"system","value":[]}]}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		list, _, err := parseConversations([]byte(text))
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, list)
+		for _, c := range list {
+			for _, m := range append(c.System, c.Turns...) {
+				require.True(t, json.Valid(m), "%s", m)
+			}
+		}
+	})
+}
