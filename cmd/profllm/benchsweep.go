@@ -116,9 +116,9 @@ func (c sweepWorkloadCmd) Validate() error {
 // definition is what the flags say of the sweep.
 func (f sweepServeFlags) definition(name string) (vllmsweep.Serve, error) {
 	in := vllmsweep.Serve{
-		Name: name, Model: f.Model, ServeCmd: f.ServeCmd, BenchCmd: f.BenchCmd, Runs: f.NumRuns, Warmup: f.WarmupNumPrompts,
-		Ready: time.Duration(f.ServerReadyTimeout) * time.Second, Image: f.Image, Nodes: f.Nodes, TimeLimit: f.TimeLimit,
-		AfterLoad: f.AfterBench,
+		Name: name, Model: f.Model, ServeCmd: f.ServeCmd, BenchCmd: f.BenchCmd, Runs: f.NumRuns,
+		Warmup: f.WarmupNumPrompts, Ready: time.Duration(f.ServerReadyTimeout) * time.Second,
+		Image: f.Image, Nodes: f.Nodes, TimeLimit: f.TimeLimit, AfterLoad: f.AfterBench,
 	}
 	if f.Client != "vllm" {
 		in.Client = f.Client
@@ -210,8 +210,8 @@ func (c sweepStartupCmd) Validate() error {
 
 // Run measures the starts of each combination of two parameter files.
 func (c sweepStartupCmd) Run(ctx context.Context, a *app) error {
-	in := vllmsweep.Startup{Name: c.name(a), StartupCmd: c.StartupCmd, Strict: c.StrictParams, Runs: c.NumRuns, Image: c.Image,
-		TimeLimit: c.TimeLimit}
+	in := vllmsweep.Startup{Name: c.name(a), StartupCmd: c.StartupCmd, Strict: c.StrictParams, Runs: c.NumRuns,
+		Image: c.Image, TimeLimit: c.TimeLimit}
 	var err error
 	if in.ServeParams, err = sweepParams(c.ServeParams); err != nil {
 		return err
@@ -311,7 +311,8 @@ func (s *sweeping) measure(ctx context.Context) error {
 		return err
 	}
 	file := filepath.Join(s.dir, "scenario.toml")
-	p, err := s.client().Plan(ctx, relative(file), s.options(&scenario.File{Name: relative(file), Data: data, Table: table}))
+	made := scenario.File{Name: relative(file), Data: data, Table: table}
+	p, err := s.client().Plan(ctx, made.Name, s.options(&made))
 	if err != nil {
 		return err
 	}
@@ -335,8 +336,8 @@ func (s *sweeping) measure(ctx context.Context) error {
 func (s *sweeping) options(made *scenario.File) campaign.Options {
 	f := s.placing
 	return campaign.Options{
-		System: f.System, OutputDir: filepath.Join(s.dir, vllmsweep.RunsDir), Launcher: f.Launcher, Simulate: f.Simulate,
-		Single: f.Single, Live: f.Slurm, Here: !f.Slurm, Made: made,
+		System: f.System, OutputDir: filepath.Join(s.dir, vllmsweep.RunsDir), Launcher: f.Launcher,
+		Simulate: f.Simulate, Single: f.Single, Live: f.Slurm, Here: !f.Slurm, Made: made,
 	}
 }
 

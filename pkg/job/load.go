@@ -94,7 +94,8 @@ func (j *Job) resetCaches(ctx context.Context, load string) error {
 }
 
 // resetMore empties the further caches of one engine, those that its release has.
-func (j *Job) resetMore(ctx context.Context, client *http.Client, p *plan.Plan, place *run.Placement, role *plan.Role) error {
+func (j *Job) resetMore(ctx context.Context, client *http.Client, p *plan.Plan, place *run.Placement,
+	role *plan.Role) error {
 	for _, path := range p.CacheMore {
 		url, err := endpoint(p, place, role, path)
 		if err == nil {

@@ -91,8 +91,8 @@ func (j *Job) join(r Rank, rank int, argv, environ []string) (words, env []strin
 	for _, word := range argv {
 		words = append(words, strings.ReplaceAll(word, "%t", mark))
 	}
-	set := map[string]string{"RANK": strconv.Itoa(rank), "WORLD_SIZE": strconv.Itoa(tasks), "LOCAL_RANK": strconv.Itoa(rank % each),
-		"LOCAL_WORLD_SIZE": strconv.Itoa(each), "MASTER_ADDR": head, "MASTER_PORT": strconv.Itoa(r.Port)}
+	set := map[string]string{"RANK": strconv.Itoa(rank), "WORLD_SIZE": strconv.Itoa(tasks),
+		"LOCAL_RANK": strconv.Itoa(rank % each), "LOCAL_WORLD_SIZE": strconv.Itoa(each), "MASTER_ADDR": head, "MASTER_PORT": strconv.Itoa(r.Port)}
 	names := slices.Sorted(maps.Keys(set))
 	env = withoutVariables(environ, names...)
 	for _, name := range names {

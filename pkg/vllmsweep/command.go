@@ -118,7 +118,8 @@ func (cmd *command) option(word string, rest []string) (taken int, err error) {
 
 // option tells an option from a value, as argparse does.
 func option(word string) bool {
-	return len(word) > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9') && word[1] != '.' && !strings.Contains(word, " ")
+	return len(word) > 1 && word[0] == '-' && !strings.ContainsRune("0123456789.", rune(word[1])) &&
+		!strings.Contains(word, " ")
 }
 
 // takes is how many values an option takes at most.
@@ -150,8 +151,8 @@ func (cmd *command) key(name string, pos source.Pos) (string, arguments.Form, er
 		o, ok = cmd.program.Find(rest)
 	}
 	if !ok {
-		e := source.Errorf(pos, "%s is an option of `%s` in no release that profllm knows (%s to %s)", key, cmd.program.Name,
-			cmd.program.Oldest().Version, cmd.program.Newest().Version)
+		e := source.Errorf(pos, "%s is an option of `%s` in no release that profllm knows (%s to %s)", key,
+			cmd.program.Name, cmd.program.Oldest().Version, cmd.program.Newest().Version)
 		if near := source.Nearest(key, cmd.program.Names()); near != "" {
 			return key, arguments.Form{}, e.Hintf("did you mean %q?", near)
 		}

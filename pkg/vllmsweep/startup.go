@@ -31,8 +31,9 @@ var startupOptions = []string{"num_iters_cold", "num_iters_warmup", "num_iters_w
 // in words.
 func (in Startup) Sweep() (s *Sweep, ignored []string, err error) {
 	line := cmp.Or(in.StartupCmd, "vllm bench startup")
-	s = &Sweep{Serve: Serve{Name: in.Name, ServeCmd: line, BenchCmd: line, Runs: in.Runs, Image: in.Image, TimeLimit: in.TimeLimit}}
-	s.startup = true
+	s = &Sweep{startup: true, Serve: Serve{
+		Name: in.Name, ServeCmd: line, BenchCmd: line, Runs: in.Runs, Image: in.Image, TimeLimit: in.TimeLimit,
+	}}
 	cmd, err := parse("--startup-cmd", line, []string{"vllm", "bench", "startup"}, arguments.Serve)
 	if err != nil {
 		return nil, nil, err

@@ -151,7 +151,8 @@ func (in Serve) Sweep() (*Sweep, error) {
 		}
 	}
 	if c.Err() == nil && len(s.Servers) == 0 {
-		return nil, source.Errorf(source.Pos{File: "--link-vars"}, "no pair of points has the same values: nothing would run")
+		return nil, source.Errorf(source.Pos{File: "--link-vars"},
+			"no pair of points has the same values: nothing would run")
 	}
 	c.Add(s.folders())
 	return s, c.Err()
@@ -293,8 +294,8 @@ func (s *Sweep) reaches(model, port, served *source.Value) error {
 			Hintf("remove --host or --base-url: profllm tells the client where the server is"))
 	}
 	if !alike(asked, port) {
-		c.Add(source.Errorf(pos, "the client asks port %s, and the server listens on %s", pythonText(asked), pythonText(port)).
-			Hintf("remove --port or --base-url: profllm tells the client where the server is"))
+		c.Add(source.Errorf(pos, "the client asks port %s, and the server listens on %s", pythonText(asked),
+			pythonText(port)).Hintf("remove --port or --base-url: profllm tells the client where the server is"))
 	}
 	want, ok := at.Get("model").Text()
 	have, _ := model.Text()
@@ -417,8 +418,8 @@ func (s *Sweep) fits(server *Server, p *Point) error {
 	if p.Item.empty() {
 		pos = cmp.Or(server.Pos, source.Pos{File: s.bench.flag})
 	}
-	return source.Errorf(pos, "requests of %d + %d tokens are longer than the server takes (max_model_len %d%s)", in, out,
-		server.length, inPoint(server)).Hintf("lower random_input_len or random_output_len, or raise max_model_len")
+	return source.Errorf(pos, "requests of %d + %d tokens are longer than the server takes (max_model_len %d%s)", in,
+		out, server.length, inPoint(server)).Hintf("lower random_input_len or random_output_len, or raise max_model_len")
 }
 
 // inPoint names the server of several.

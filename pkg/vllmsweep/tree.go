@@ -100,16 +100,17 @@ func (b Book) same(now Book) error {
 			switch {
 			case p.Folder != q.Folder:
 			case p.Test != q.Test || p.Phase != q.Phase:
-				return fmt.Errorf("the point %s stands at another place than when the sweep was begun", cmpName(p.Folder))
+				return fmt.Errorf("the point %s stands at another place than when the sweep was begun",
+					shownFolder(p.Folder))
 			case compact(p.Serve) != compact(q.Serve) || compact(p.Bench) != compact(q.Bench):
-				return fmt.Errorf("the point %s had other parameters when the sweep was begun", cmpName(p.Folder))
+				return fmt.Errorf("the point %s had other parameters when the sweep was begun", shownFolder(p.Folder))
 			}
 		}
 	}
 	return nil
 }
 
-func cmpName(folder string) string {
+func shownFolder(folder string) string {
 	if folder == "" {
 		return "without parameters"
 	}

@@ -179,8 +179,8 @@ func together(sum, one *result.OfflineThroughput) *result.OfflineThroughput {
 		}
 		return new(*a + *b)
 	}
-	t := &result.OfflineThroughput{Duration: new(max(*sum.Duration, *one.Duration)), Requests: add(sum.Requests, one.Requests),
-		TotalTokens: add(sum.TotalTokens, one.TotalTokens)}
+	t := &result.OfflineThroughput{Duration: new(max(*sum.Duration, *one.Duration)),
+		Requests: add(sum.Requests, one.Requests), TotalTokens: add(sum.TotalTokens, one.TotalTokens)}
 	rate := func(n *int64) *float64 {
 		if n == nil || *t.Duration <= 0 {
 			return nil

@@ -107,8 +107,8 @@ func (o offline) share(n int) (int, error) {
 	rank, err := strconv.Atoi(o.Env("RANK"))
 	world, worldErr := strconv.Atoi(o.Env("WORLD_SIZE"))
 	if err != nil || worldErr != nil || world%engines != 0 || o.Env("MASTER_ADDR") == "" || o.Env("MASTER_PORT") == "" {
-		return 0, fmt.Errorf("rank %q of %q, to meet at %s:%s", o.Env("RANK"), o.Env("WORLD_SIZE"), o.Env("MASTER_ADDR"),
-			o.Env("MASTER_PORT"))
+		return 0, fmt.Errorf("rank %q of %q, to meet at %s:%s", o.Env("RANK"), o.Env("WORLD_SIZE"),
+			o.Env("MASTER_ADDR"), o.Env("MASTER_PORT"))
 	}
 	engine := rank / (world / engines)
 	return (n + engines - 1 - engine) / engines, nil
@@ -134,11 +134,13 @@ func (o offline) throughput() (map[string]any, error) {
 	elapsed := float64((n+together-1)/together) * float64(out) * tokenTime
 	rate := func(tokens int) float64 { return float64(tokens) / elapsed }
 	o.notice()
-	o.say("Throughput: %.2f requests/s, %.2f total tokens/s, %.2f output tokens/s", rate(n), rate(n*(in+out)), rate(n*out))
+	o.say("Throughput: %.2f requests/s, %.2f total tokens/s, %.2f output tokens/s", rate(n), rate(n*(in+out)),
+		rate(n*out))
 	o.say("Total num prompt tokens:  %d", n*in)
 	o.say("Total num output tokens:  %d", n*out)
 	return map[string]any{"model_id": o.flags.Text("model", ""), "elapsed_time": elapsed, "num_requests": n,
-		"total_num_tokens": n * (in + out), "requests_per_second": rate(n), "tokens_per_second": rate(n * (in + out))}, nil
+		"total_num_tokens": n * (in + out), "requests_per_second": rate(n),
+		"tokens_per_second": rate(n * (in + out))}, nil
 }
 
 func (o offline) startup() (map[string]any, error) {

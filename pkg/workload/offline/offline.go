@@ -148,10 +148,11 @@ func (w *Workload) checkEngine(c *source.Complaints) {
 			if near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.Add(source.Errorf(w.cfg.Engine.KeyPos(key), "engine.%s is an option of no release of vLLM that profllm knows", key).
-				Hintf("%s", hint))
+			c.Add(source.Errorf(w.cfg.Engine.KeyPos(key), "engine.%s is an option of no release of vLLM that profllm knows",
+				key).Hintf("%s", hint))
 		default:
-			c.Add(source.Errorf(v.Pos, "engine.%s: %s", key, refusal.Says()).Hintf("%s", cmp.Or(refusal.Hint, "see profllm args show "+key)))
+			c.Add(source.Errorf(v.Pos, "engine.%s: %s", key, refusal.Says()).
+				Hintf("%s", cmp.Or(refusal.Hint, "see profllm args show "+key)))
 		}
 	}
 }
@@ -241,16 +242,16 @@ func (w *Workload) layout(cl plan.Cluster) (layout, error) {
 	pos := w.cfg.Engine.PosOf(dpKey)
 	if l.joined = l.dp > 1 || gpus > 0 && world > gpus; !l.joined {
 		if cl.Nodes > 1 {
-			return l, source.Errorf(w.test.PosOf("num_nodes"), "test %q has %s, but its engine of %s fits on one", w.test.ID,
-				quantity.Count(cl.Nodes, "node"), quantity.Count(world, "GPU")).
+			return l, source.Errorf(w.test.PosOf("num_nodes"), "test %q has %s, but its engine of %s fits on one",
+				w.test.ID, quantity.Count(cl.Nodes, "node"), quantity.Count(world, "GPU")).
 				Hintf("set num_nodes = 1, or data_parallel_size = \"auto\" for an engine on every GPU")
 		}
 		return l, w.fits(l, gpus)
 	}
 	l.perNode = world / cl.Nodes
 	if world%cl.Nodes != 0 {
-		return l, source.Errorf(pos, "TP %d x PP %d x DP %d is %d processes, which %s cannot share evenly", l.tp, l.pp, l.dp,
-			world, quantity.Count(cl.Nodes, "node")).Hintf("change the sizes, or num_nodes")
+		return l, source.Errorf(pos, "TP %d x PP %d x DP %d is %d processes, which %s cannot share evenly", l.tp, l.pp,
+			l.dp, world, quantity.Count(cl.Nodes, "node")).Hintf("change the sizes, or num_nodes")
 	}
 	return l, cmp.Or(w.fits(l, gpus), w.several(l))
 }
@@ -289,8 +290,8 @@ func (w *Workload) engines(gpus, each int) (int, error) {
 // fits refuses more GPUs than a node has.
 func (w *Workload) fits(l layout, gpus int) error {
 	if need := l.gpus(); gpus > 0 && need > gpus {
-		return source.Errorf(w.cfg.Engine.PosOf(tpKey), "TP %d x PP %d x DP %d needs %s on each of %s, but a node has %d",
-			l.tp, l.pp, l.dp, quantity.Count(need, "GPU"), quantity.Count(l.nodes, "node"), gpus).
+		return source.Errorf(w.cfg.Engine.PosOf(tpKey),
+			"TP %d x PP %d x DP %d needs %s on each of %s, but a node has %d", l.tp, l.pp, l.dp, quantity.Count(need, "GPU"), quantity.Count(l.nodes, "node"), gpus).
 			Hintf("lower the sizes, or raise num_nodes")
 	}
 	return nil
@@ -299,8 +300,8 @@ func (w *Workload) fits(l layout, gpus int) error {
 // several refuses what does not go with several processes.
 func (w *Workload) several(l layout) error {
 	if l.dp > 1 && w.cfg.Benchmark != throughput {
-		return source.Errorf(w.cfg.Engine.PosOf(dpKey), "`%s` measures one engine, not %d", Client(w.cfg.Benchmark), l.dp).
-			Hintf("set benchmark = \"throughput\", or data_parallel_size = 1")
+		return source.Errorf(w.cfg.Engine.PosOf(dpKey), "`%s` measures one engine, not %d",
+			Client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\", or data_parallel_size = 1")
 	}
 	if v := w.cfg.Engine.Get(executorKey); v != nil {
 		if name, _ := v.Text(); name != external {
@@ -309,7 +310,8 @@ func (w *Workload) several(l layout) error {
 		}
 	}
 	if v := w.cfg.Options.Get("async_engine"); v != nil && l.dp > 1 {
-		return source.Errorf(v.Pos, "options.async_engine does not go with data_parallel_size %d", l.dp).Hintf("remove it")
+		return source.Errorf(v.Pos, "options.async_engine does not go with data_parallel_size %d", l.dp).
+			Hintf("remove it")
 	}
 	prompts, pos := int64(defaultPrompts), w.cfg.Options.PosOf("num_prompts")
 	if v := w.cfg.Options.Get("num_prompts"); v != nil {
