@@ -49,7 +49,7 @@ type resultFlags struct {
 	ExperimentName string `short:"e" placeholder:"NAME" help:"Name of the experiment and of its folder; default: the time, as YYYYMMDD_HHMMSS."`
 	DryRun         bool   `name:"dry-run" help:"Print the points, the cost and every command; run nothing."`
 	Resume         bool   `help:"Measure only the runs whose results are not in the experiment's folder."`
-	PrintScenario  bool   `help:"Print the scenario of the sweep, for profllm run or profllm slurm submit; run nothing."`
+	PrintScenario  bool   `help:"Print the scenario of the sweep; run nothing."`
 }
 
 type sweepServeFlags struct {
@@ -88,8 +88,6 @@ func (f sweepServeFlags) Validate() error {
 		return fmt.Errorf("--warmup-num-prompts is %d, must be 0 or more", f.WarmupNumPrompts)
 	case f.ServerReadyTimeout < 1:
 		return fmt.Errorf("--server-ready-timeout is %d, must be 1 or more", f.ServerReadyTimeout)
-	case f.Model == "" && (f.ServeCmd == "" || f.BenchCmd == ""):
-		return errors.New("name both --serve-cmd and --bench-cmd, or the --model of their defaults")
 	}
 	return f.placingFlags.check()
 }
@@ -115,6 +113,10 @@ func (c sweepWorkloadCmd) Validate() error {
 
 // definition is what the flags say of the sweep.
 func (f sweepServeFlags) definition(name string) (vllmsweep.Serve, error) {
+	if f.Model == "" && (f.ServeCmd == "" || f.BenchCmd == "") {
+		return vllmsweep.Serve{}, fail(exitUsage,
+			errors.New("--serve-cmd and --bench-cmd are both needed, or --model for their defaults"))
+	}
 	in := vllmsweep.Serve{
 		Name: name, Model: f.Model, ServeCmd: f.ServeCmd, BenchCmd: f.BenchCmd, Runs: f.NumRuns,
 		Warmup: f.WarmupNumPrompts, Ready: time.Duration(f.ServerReadyTimeout) * time.Second,
