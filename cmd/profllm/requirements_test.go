@@ -30,6 +30,7 @@ const (
 
 // requirementAreas are the headings of the page.
 var requirementAreas = map[string]string{
+	"BEN":  "suites of loads",
 	"C":    "examples of CloudAI's behaviour",
 	"CD":   "defects of CloudAI that profllm avoids",
 	"CFG":  "options of the engine",
@@ -57,7 +58,7 @@ var requirementAreas = map[string]string{
 	"SCH":  "fields of result.json",
 	"SIG":  "signals and clean-up",
 	"SRV":  "servers",
-	"SWP":  "sweeps as vLLM's commands do them",
+	"SWP":  "sweeps of loads and servers",
 	"TST":  "checks of a server's API",
 	"UC":   "use cases",
 	"VLM":  "vLLM",

@@ -169,7 +169,7 @@ func TestUncapped(t *testing.T) {
 	l, err := vllmserve.New("vllm", source.Pos{}, table)
 	require.NoError(t, err)
 	require.Zero(t, l.Expect().Concurrency)
-	require.NotContains(t, l.Options(), "max_concurrency")
+	require.Equal(t, "none", l.Options()["max_concurrency"])
 	step, err := l.Command(plan.Target{})
 	require.NoError(t, err)
 	for _, w := range step.Argv {
