@@ -94,6 +94,7 @@ var keyTables = []struct{ title, dir, name string }{
 	{"`[cmd_args]` of workload SlurmContainer", "workload/container", "Config"},
 	{"`[cmd_args]` of workload NcclTest; every other key is an option of the program", "workload/nccl", "Config"},
 	{"`[cmd_args]` of workload UCCTest", "workload/command", "UCCConfig"}, {"`[cmd_args]` of workload Fio", "workload/command", "FioConfig"},
+	{"`[cmd_args]` of workload vllm-offline (profllm)", "workload/offline", "Config"},
 	{"`[bench_cmd_args]`; every other key is an option of the client", "bench/vllmserve", "Config"},
 	{"`[bench_cmd_args]` of client sglang; every other key is an option of it", "bench/sglang", "Config"},
 	{"`[semantic_eval_cmd_args]`", "bench/gsm8k", "Config"},

@@ -290,6 +290,7 @@ type benchCmd struct {
 	Serve  benchServeCmd  `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
 	Suite  benchSuiteCmd  `cmd:"" help:"Measure a running server with suites of loads."`
 	Search benchSearchCmd `cmd:"" help:"Find the highest request rate or concurrency at which limits hold, such as a P99 of TTFT."`
+	Sweep  benchSweepCmd  `cmd:"" help:"Run a sweep, with the parameter files and results of vllm bench sweep."`
 }
 
 type benchServeCmd struct {

@@ -421,6 +421,8 @@ type jobRankCmd struct {
 	OnlyOthers bool     `help:"Leave the option out for the first task."`
 	Others     []string `sep:"none" help:"Word for every task but the first."`
 	Address    []string `sep:"none" help:"Variable that takes the node's own address."`
+	Joined     int      `help:"Tasks of an engine, of tasks that find each other as torchrun's do; %t in a word is the rank."`
+	Port       int      `help:"Port of the first node, where joined tasks meet."`
 	Command    []string `arg:"" passthrough:"" help:"-- and the command."`
 }
 
@@ -429,7 +431,7 @@ func (c jobRankCmd) Run(a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	argv, env, err := j.Resolve(job.Rank{
 		Option: c.Option, Each: c.Each, First: !c.OnlyOthers, Others: c.Others, Addresses: c.Address,
-		Command: behindDashes(c.Command),
+		Joined: c.Joined, Port: c.Port, Command: behindDashes(c.Command),
 	}, a.environ)
 	if err != nil {
 		return fail(exitUsage, jobError("rank", err))

@@ -17,12 +17,12 @@ import (
 )
 
 // A page is checked by running it. A block marked "console" holds commands behind "$ "
-// and what they print. A TOML block behind the comment "file: NAME" is a file that the
+// and what they print. A TOML or JSON block behind the comment "file: NAME" is a file that the
 // commands find. Each page has a folder of its own; behind the comment "results: demo"
 // it holds the rehearsed demonstration.
 var (
 	consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```")
-	pageFile     = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n+```toml\n(.*?)```")
+	pageFile     = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n+```(?:toml|json)\n(.*?)```")
 	fileName     = regexp.MustCompile(`<!-- file: \S+ -->`)
 )
 

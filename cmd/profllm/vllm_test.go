@@ -441,3 +441,57 @@ func TestVLLMRun(t *testing.T) {
 	require.Equal(t, exitDefinition, o.code)
 	require.Contains(t, o.stderr, "argument --dtype: invalid choice: 'float33'")
 }
+
+// vLLM's benchmarks without a server, with the real engine on this machine: each leaves one record,
+// whose numbers are in results.offline.
+//
+// covers: OFF-7, OFF-8
+func TestVLLMOffline(t *testing.T) {
+	dir, home := t.TempDir(), vllmHome(t)
+	site, err := os.ReadFile("../../examples/vllm-lab/site.toml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(string(site), "@LAB@", home)), 0o644))
+	text := "name = \"offline\"\n"
+	for kind, options := range map[string]string{
+		"latency":    "input_len = 32\noutput_len = 8\nbatch_size = 4\nnum_iters_warmup = 1\nnum_iters = 5",
+		"throughput": "num_prompts = 16\nrandom_input_len = 32\nrandom_output_len = 8",
+		"startup":    "num_iters_cold = 1\nnum_iters_warmup = 1\nnum_iters_warm = 1",
+	} {
+		text += fmt.Sprintf(`
+[[Tests]]
+id = %q
+test_template_name = "vllm-offline"
+time_limit = "9m"
+[Tests.cmd_args]
+benchmark = %q
+model = %q
+[Tests.cmd_args.engine]
+load_format = "dummy"
+dtype = "float32"
+enforce_eager = true
+max_model_len = 2048
+gpu_memory_utilization = 0.3
+distributed_executor_backend = "uni"
+[Tests.cmd_args.options]
+%s
+`, kind, kind, filepath.Join(home, "tiny"), options)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	o := profllm(t, dir, nil, "run", "--system", "site.toml", "s.toml")
+	require.Equal(t, exitOK, o.code)
+	for d, p := range runs(t, dir) {
+		r := readResult(t, d)
+		require.True(t, r.Validity.Valid, "%s: %v", p.Test, r.Validity.Words)
+		require.Equal(t, "vllm-"+p.Test, r.Config.Benchmark.Kind)
+		require.NotNil(t, r.Results.Offline, p.Test)
+		switch off := r.Results.Offline; p.Test {
+		case "latency":
+			require.Equal(t, 5, *off.Batch.Latency.N)
+		case "throughput":
+			require.EqualValues(t, 16, *off.Throughput.Requests)
+			require.EqualValues(t, 16*8, *off.Throughput.OutputTokens, "an end of text ends no answer")
+		case "startup":
+			require.Equal(t, 1, *off.Startup.Cold.N)
+		}
+	}
+}

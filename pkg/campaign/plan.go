@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/stage"
 	"github.com/profllm/profllm/pkg/trajectory"
@@ -41,6 +42,9 @@ type Options struct {
 	Here      bool      // for this machine, without a scheduler
 
 	Serve *planner.Serve // only the servers of one test; nil: everything
+
+	// Made is a scenario in place of a file's, whose name messages have; nil: the file is read.
+	Made *scenario.File
 
 	GPUsPerNode int // replaces that of the system; 0: nothing
 	Nodes       int // most that a test may use; 0: no limit
@@ -86,7 +90,7 @@ func (p *Planned) ForSlurm() error {
 
 // Plan reads the definitions, plans every run and renders its script.
 func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, error) {
-	s, defs, err := definition.Load(file, f.Folders)
+	s, defs, err := load(file, f)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, as(Usage, err)
 	}
@@ -177,6 +181,14 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		c.noteFetched(absent, p.staging) // last: a plan that is refused fetches nothing
 	}
 	return p, nil
+}
+
+// load reads a scenario, unless it is given.
+func load(file string, f Options) (*scenario.Scenario, *definition.Files, error) {
+	if f.Made != nil {
+		return definition.Made(*f.Made)
+	}
+	return definition.Load(file, f.Folders)
 }
 
 // CanPlan reports whether any scenario can be planned: the system and the options are in order.

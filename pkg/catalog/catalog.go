@@ -32,6 +32,7 @@ import (
 	"github.com/profllm/profllm/pkg/workload/command"
 	"github.com/profllm/profllm/pkg/workload/container"
 	"github.com/profllm/profllm/pkg/workload/nccl"
+	"github.com/profllm/profllm/pkg/workload/offline"
 	"github.com/profllm/profllm/pkg/workload/sglang"
 	"github.com/profllm/profllm/pkg/workload/sleep"
 	"github.com/profllm/profllm/pkg/workload/vllm"
@@ -59,7 +60,7 @@ var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
 // nothing.
 var Tools = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
 	{"Sleep", sleep.New}, {"BashCmd", bash.New}, {"SlurmContainer", container.New}, {"NcclTest", nccl.New},
-	{"UCCTest", command.NewUCC}, {"Fio", command.NewFio},
+	{"UCCTest", command.NewUCC}, {"Fio", command.NewFio}, {offline.Name, offline.New},
 }
 
 // Known are CloudAI's values of test_template_name. A test with one that is
@@ -228,7 +229,13 @@ var Benches = []collect.Parser{
 	inferenceperf.Parser{Dir: "raw"}, inferenceperf.Parser{},
 	collect.Of{Parser: vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, Client: ofVLLM},
 	collect.Of{Parser: vllmserve.Parser{}, Client: ofVLLM},
-	vllmoffline.Parser{Dir: "raw"}, vllmoffline.Parser{},
+	collect.Of{Parser: vllmoffline.Parser{Dir: "raw", Logs: "logs"}, Client: ofOffline},
+	collect.Of{Parser: vllmoffline.Parser{}, Client: ofOffline},
+}
+
+// ofOffline tells vLLM's benchmarks without a server.
+func ofOffline(client string) bool {
+	return slices.Contains([]string{"vllm bench latency", "vllm bench throughput", "vllm bench startup"}, client)
 }
 
 // ofVLLM tells vLLM's client and profllm's own, which writes the same file, ofSGLang the

@@ -81,6 +81,17 @@ func Load(file string, in Folders) (*scenario.Scenario, *Files, error) {
 	return s, d, checkMetrics(s)
 }
 
+// Made is a scenario that no file has: f holds what its file would hold, under the name that
+// messages have.
+func Made(f scenario.File) (*scenario.Scenario, *Files, error) {
+	d := &Files{Top: f}
+	s, err := scenario.Load(d.Top, nil, scenario.HookFiles{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, d, checkMetrics(s)
+}
+
 // top is the file of a scenario, which may be that of an experiment. What is kept of one is the
 // scenario that it stands for.
 func top(file string, data []byte) (scenario.File, error) {

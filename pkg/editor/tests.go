@@ -12,6 +12,7 @@ var workloads = map[string][]string{
 	"sglang": {"serving.Config", "workload/sglang.Config"}, "Sleep": {"workload/sleep.Config"},
 	"BashCmd": {"workload/bash.Config"}, "SlurmContainer": {"workload/container.Config"}, "NcclTest": {"workload/nccl.Config"},
 	"UCCTest": {"workload/command.UCCConfig"}, "Fio": {"workload/command.FioConfig"},
+	"vllm-offline": {"workload/offline.Config"},
 }
 
 // testTable is a test: what cmd_args and bench_cmd_args have depends on its workload and its client.

@@ -184,6 +184,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// untilEnd sleeps, and less if one of these processes ends meanwhile. They run, or have run just now.
+func untilEnd(ctx context.Context, d time.Duration, pids ...int) bool {
+	process.Ends(d, pids...)
+	return ctx.Err() == nil
+}
+
 // endpoint is the URL of a role inside the allocation.
 func endpoint(p *plan.Plan, place *run.Placement, role *plan.Role, path string) (string, error) {
 	if role.Nodes.Offset >= len(place.Nodes) {

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // resetLimit bounds the answer of an engine to a reset of its prefix cache,
@@ -79,12 +81,34 @@ func (j *Job) resetCaches(ctx context.Context, load string) error {
 		if err == nil {
 			err = resetCache(ctx, client, url)
 		}
+		what := "prefix cache"
+		if err == nil {
+			what, err = "other caches", j.resetMore(ctx, client, p, place, role)
+		}
 		if err != nil {
-			err = fmt.Errorf("reset the prefix cache of %s: %w", role.Name, err)
+			err = fmt.Errorf("reset the %s of %s: %w", what, role.Name, err)
 			errs = append(errs, err, j.event(Event{Event: CacheKept, Role: role.Name, Load: load, Text: err.Error()}))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// resetMore empties the further caches of one engine, those that its release has.
+func (j *Job) resetMore(ctx context.Context, client *http.Client, p *plan.Plan, place *run.Placement,
+	role *plan.Role) error {
+	for _, path := range p.CacheMore {
+		url, err := endpoint(p, place, role, path)
+		if err == nil {
+			err = ask(ctx, client, http.MethodPost, url, io.Discard)
+		}
+		if refused, ok := errors.AsType[*statusError](err); ok && refused.code == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resetCache asks one engine. vLLM answers 200 and "success": false while a request

@@ -73,6 +73,32 @@ func TestLoads(t *testing.T) {
 	require.ErrorContains(t, j.BeginLoad(t.Context(), "4"), `no load "4"`)
 }
 
+// Further caches are emptied where the release has them; one that fails would make a cold load warm.
+func TestFurtherCaches(t *testing.T) {
+	for status, ok := range map[int]bool{http.StatusOK: true, http.StatusNotFound: true, http.StatusInternalServerError: false} {
+		j := threeLoads(t, http.StatusOK)
+		j.plan.CacheMore = []string{"/images", "/encoded"}
+		j.save(t)
+		var asked []string
+		j.serve(t, map[string]http.HandlerFunc{"serve": func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				asked = append(asked, r.URL.Path)
+			}
+			if r.URL.Path == "/images" {
+				w.WriteHeader(status)
+			}
+		}})
+		err := j.BeginLoad(t.Context(), "3")
+		if ok {
+			require.NoError(t, err)
+			require.Equal(t, []string{"/reset_prefix_cache", "/images", "/encoded"}, asked)
+			continue
+		}
+		require.ErrorContains(t, err, "reset the other caches of serve")
+		require.Equal(t, []string{"cache-kept serve"}, j.events(t))
+	}
+}
+
 // A cache that is not reset would make a cold load warm.
 func TestCacheIsNotReset(t *testing.T) {
 	j := threeLoads(t, http.StatusNotFound)

@@ -152,8 +152,13 @@ func parseSlotWord(s string) (slotWord, bool) {
 // outgoing connection may take; 0 for none. bind is the address to try, "" for all.
 func occupied(p *plan.Plan, slot, index int, bind string, outgoing plan.PortRange) (taken, risky int, err error) {
 	for _, port := range p.Ports {
-		role := p.Role(port.Role)
-		if role == nil || index < role.Nodes.Offset || index >= role.Nodes.End() {
+		on := plan.Slice{Count: 1} // of no role: of a step that starts on the first node
+		if role := p.Role(port.Role); role != nil {
+			on = role.Nodes
+		} else if port.Role != "" {
+			continue
+		}
+		if index < on.Offset || index >= on.End() {
 			continue
 		}
 		for n := port.At(slot); n < port.At(slot)+port.Count; n++ {

@@ -47,3 +47,30 @@ func TestRankOfTheFirst(t *testing.T) {
 		require.Equal(t, []string{"A=127.0.0.9", "B=127.0.0.9"}, environ)
 	}
 }
+
+// Tasks of a benchmark without a server find each other as those of torchrun do: they meet at the
+// first node, and only the first task of an engine writes the file that is read.
+//
+// covers: OFF-1
+func TestJoined(t *testing.T) {
+	for rank, want := range map[string]struct{ file, local string }{
+		"0": {"throughput-0.json", "0"}, "3": {"throughput-3.worker.json", "1"}, "2": {"throughput-2.json", "0"},
+	} {
+		env := map[string]string{"SLURM_PROCID": rank, "SLURM_NTASKS": "4", "SLURM_STEP_NODELIST": "10.1.0.[5-6]"}
+		j := &Job{Env: func(name string) string { return env[name] }}
+		argv, environ, err := j.Resolve(Rank{Joined: 2, Port: 29501, Command: []string{"vllm", "--output-json", "throughput-%t.json"}},
+			[]string{"A=1", "RANK=7"})
+		require.NoError(t, err)
+		require.Equal(t, []string{"vllm", "--output-json", want.file}, argv)
+		require.Equal(t, []string{"A=1", "LOCAL_RANK=" + want.local, "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.1.0.5",
+			"MASTER_PORT=29501", "RANK=" + rank, "WORLD_SIZE=4"}, environ)
+		env["SLURM_STEP_NODELIST"], env["SLURM_STEP_NUM_TASKS"] = "n1", "8"
+		_, environ, err = j.Resolve(Rank{Joined: 2, Command: []string{"vllm"}}, nil)
+		require.NoError(t, err)
+		require.Contains(t, environ, "MASTER_ADDR=127.0.0.1", "one node needs no network")
+		require.Contains(t, environ, "WORLD_SIZE=8")
+		env["SLURM_STEP_NUM_TASKS"] = "many"
+		_, _, err = j.Resolve(Rank{Joined: 2, Command: []string{"vllm"}}, nil)
+		require.ErrorContains(t, err, "how many tasks")
+	}
+}

@@ -96,16 +96,16 @@ func (j *Job) endHooks(ctx context.Context, procs []Process) {
 // the limit.
 func (j *Job) waitUntilGone(ctx context.Context, procs []Process, limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		running := 0
+		var running []int
 		for _, p := range procs {
 			if alive(p.PID) {
-				running++
+				running = append(running, p.PID)
 			}
 		}
-		if running == 0 {
+		if len(running) == 0 {
 			return true
 		}
-		if !sleep(ctx, poll/2) {
+		if !untilEnd(ctx, poll/2, running...) {
 			return false
 		}
 	}

@@ -213,11 +213,11 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 			}
 			// A client fails by itself when its server goes; it has a moment
 			// to say so, and its words and numbers are kept.
-			for end := j.Now().Add(grace); alive(until) && j.Now().Before(end) && sleep(ctx, poll); {
+			for end := j.Now().Add(grace); alive(until) && j.Now().Before(end) && untilEnd(ctx, poll, until); {
 			}
 			return j.died(proc.Name, when)
 		}
-		if running && !sleep(ctx, poll) {
+		if running && !untilEnd(ctx, poll, append(w.alive(), until)...) {
 			return ctx.Err()
 		}
 	}
@@ -246,6 +246,16 @@ type watch struct {
 	plan  *plan.Plan
 	procs []Process
 	lost  map[string]bool // instances that ended, by role
+}
+
+// alive are the PIDs of the roles that run.
+func (w *watch) alive() (pids []int) {
+	for _, proc := range w.procs {
+		if alive(proc.PID) {
+			pids = append(pids, proc.PID)
+		}
+	}
+	return pids
 }
 
 // refused are the roles at whose port nobody listens any more. Their srun may not
@@ -400,7 +410,15 @@ func ask(ctx context.Context, client *http.Client, method, url string, into io.W
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, res.Status)
+		return &statusError{url: url, status: res.Status, code: res.StatusCode}
 	}
 	return nil
 }
+
+// A statusError is an answer that is not the one for success.
+type statusError struct {
+	url, status string
+	code        int
+}
+
+func (e *statusError) Error() string { return e.url + ": " + e.status }

@@ -80,7 +80,10 @@ func (c Cluster) Program(argv []Word) []Word {
 
 // Service is what a workload answers.
 type Service struct {
-	Steps         []Step // of a test without a service: what is run, one after the other
+	Steps         []Step         // of a test without a service: what is run, one after the other
+	Client        string         // who measures in these steps, for the record; "" for nobody
+	Benchmark     map[string]any // its options
+	GPUs          int            // of each node that these steps use; 0: not known
 	Roles         []Role
 	Ports         []Port
 	Image         string
@@ -102,8 +105,11 @@ type Service struct {
 // Cache says how the engines of a service are told to empty their prefix caches.
 type Cache struct {
 	Path string // of a POST, "" if they cannot be told
-	Env  []Var  // what an engine needs to listen to it
-	Off  bool   // the engines have none
+	// More are paths of POSTs that empty further caches, in releases that have them: of images that
+	// were preprocessed, or encoded.
+	More []string
+	Env  []Var // what an engine needs to listen to it
+	Off  bool  // the engines have none
 }
 
 // Torch says how PyTorch's profiler runs inside the engines of a service.
@@ -227,6 +233,9 @@ func Make(in Input) (*Plan, error) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
+		if len(p.Roles) == 0 && service.GPUs > 0 {
+			p.Job.GPUsPerNode = min(p.Job.GPUsPerNode, service.GPUs)
+		}
 	}
 	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
 		OwnOptions: service.OwnOptions, Server: service.Config}
@@ -272,12 +281,19 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
 	}
-	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()
+	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()+service.GPUs*p.Job.Nodes
+	if service.Client != "" {
+		l.Client, l.Benchmark = service.Client, service.Benchmark
+	}
 	if in.Keeps {
 		l.Expect.SharedInput = nil // how much of a prompt the cache holds is what is asked
 	}
 	for _, step := range service.Steps {
 		step.Ends = true
+		if r := step.Result; r != nil {
+			step.Argv = append(slices.Clone(step.Argv), Texts(r.Option, path.Join(l.Dir, "raw", r.Name))...)
+			step.Log = p.below(l.Dir, step.Log)
+		}
 		l.Clients = append(l.Clients, step)
 	}
 	host := service.host()
@@ -287,12 +303,18 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 			Nodes: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
 		})
 		c.Add(err)
-		if below, err := filepath.Rel(p.Dir, l.Dir); err == nil {
-			step.Log = path.Join(below, step.Log)
-		}
+		step.Log = p.below(l.Dir, step.Log)
 		l.Clients = append(l.Clients, step)
 	}
 	return l, c.Err()
+}
+
+// below is a file of a load as its steps name it, below the directory of the run.
+func (p *Plan) below(dir, file string) string {
+	if rel, err := filepath.Rel(p.Dir, dir); err == nil {
+		return path.Join(rel, file)
+	}
+	return file
 }
 
 // resets prepares the engines for loads that begin with an empty prefix cache.
@@ -308,7 +330,7 @@ func (p *Plan) resets(in Input, service Service) error {
 		return source.Errorf(in.Test.Pos, "the prefix cache of a %s cannot be reset between loads", p.Workload).
 			Hintf("write cache = \"keep\", or share_server = false in [Tests.sweep]")
 	}
-	p.CachePath = service.Cache.Path
+	p.CachePath, p.CacheMore = service.Cache.Path, service.Cache.More
 	for i := range p.Roles {
 		if r := &p.Roles[i]; r.Engine {
 			r.Step.Env = append(r.Step.Env, service.Cache.Env...)

@@ -72,6 +72,7 @@ type Plan struct {
 	Roles     []Role   `json:"roles"`                // none for a test without a service
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
 	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	CacheMore []string `json:"cache_more,omitempty"` // of POSTs that empty its further caches, if its release has them
 	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
 	APICheck  *Step    `json:"api_check,omitempty"`  // gates the loads once every role is ready; nil: nothing does
 	Config    Config   `json:"config"`               // of the service
@@ -395,7 +396,14 @@ type Step struct {
 
 	Secrets []Secret `json:"secrets,omitempty"` // variables that this step alone is given, by its own processes
 
-	Inner int `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
+	Result *ResultFile `json:"-"` // the file in raw that a measuring step writes, nil: none; while planning
+	Inner  int         `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
+}
+
+// A ResultFile is what a step writes below raw in the directory of its load.
+type ResultFile struct {
+	Option string // that takes the path
+	Name   string
 }
 
 // Tasks is the number of ranks.

@@ -446,3 +446,22 @@ func TestModelReachesEveryEngine(t *testing.T) {
 		}
 	}
 }
+
+// Shell text runs behind the clients of each load, in the place of the clients.
+func TestAfterLoad(t *testing.T) {
+	const more = "after_load = \"curl -X POST http://localhost/flush\"\n"
+	plans, err := inline(t, "launcher = \"bare\"\n", "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n"+more+
+		"[[Tests.phases]]\nname = \"x\"\n[[Tests.phases]]\nname = \"y\"\ncache = \"keep\"\n", options)
+	require.NoError(t, err)
+	require.Len(t, plans[0].Loads, 2)
+	for _, l := range plans[0].Loads {
+		require.Len(t, l.Clients, 2)
+		after := l.Clients[1]
+		require.Equal(t, "after", after.Name)
+		require.Equal(t, "curl -X POST http://localhost/flush", after.Argv[2].String())
+		require.Equal(t, l.Name+"/logs/after-%t.log", after.Log)
+		require.Equal(t, l.Clients[0].Nodes, after.Nodes)
+	}
+	_, err = inline(t, "launcher = \"bare\"\n", "[[Tests]]\nid = \"a\"\ntest_template_name = \"Sleep\"\n"+more, options)
+	require.ErrorContains(t, err, "a Sleep test serves nothing, so after_load has no effect")
+}

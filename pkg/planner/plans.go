@@ -422,6 +422,9 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		in.Clients = append(in.Clients, eval)
 		in.Expect.Accuracy = true
 	}
+	if t.AfterLoad != "" {
+		in.Clients = append(in.Clients, after{t.AfterLoad})
+	}
 	return in, c.Err()
 }
 
@@ -472,6 +475,10 @@ func nothingToMeasure(t scenario.Test) error {
 			c.Add(source.Errorf(s.table.Pos, "test %q: a %s test serves nothing, so %s has no effect", t.ID, t.Template,
 				s.key).Hintf("remove it"))
 		}
+	}
+	if t.AfterLoad != "" {
+		c.Add(source.Errorf(t.PosOf("after_load"), "test %q: a %s test serves nothing, so after_load has no effect",
+			t.ID, t.Template).Hintf("remove it"))
 	}
 	if t.Client != "" {
 		c.Add(source.Errorf(t.PosOf("client"), "test %q: a %s test serves nothing, so client = %q has no effect", t.ID,

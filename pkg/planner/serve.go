@@ -20,7 +20,8 @@ type Serve struct {
 }
 
 // clientKeys are the keys of a test that say what clients do, and how often.
-var clientKeys = []string{"bench_cmd_args", "semantic_eval_cmd_args", "client", "phases", "repeat", "sweep",
+var clientKeys = []string{"bench_cmd_args", "semantic_eval_cmd_args", "client", "phases", "after_load",
+	"repeat", "sweep",
 	"iterations", "agent", "agent_steps", "agent_config", "agent_metrics", "agent_reward_function"}
 
 // served is the scenario with the test alone whose servers are asked for, and without its clients.
@@ -34,6 +35,7 @@ func (w *Serve) served(s *scenario.Scenario) (*scenario.Scenario, error) {
 	}
 	swept := t.Table
 	t.BenchArgs, t.EvalArgs, t.Client, t.Phases, t.Repeat = nil, nil, "", nil, scenario.Repeat{}
+	t.AfterLoad = ""
 	t.Sweep, t.Iterations, t.Dependencies = scenario.Sweep{}, 1, nil
 	t.Table = t.Table.Without(clientKeys...)
 	if err := oneServer(t, swept); err != nil {
@@ -92,4 +94,13 @@ func (h hold) Command(t plan.Target) (plan.Step, error) {
 	}
 	log := path.Join("logs", plan.HoldStep+"-%t.log")
 	return plan.Step{Name: plan.HoldStep, Nodes: t.Nodes, Argv: argv, Log: log}, nil
+}
+
+// after is a plan.Client that measures nothing: it runs shell text behind those that do.
+type after struct{ text string }
+
+// Command implements plan.Client.
+func (a after) Command(t plan.Target) (plan.Step, error) {
+	return plan.Step{Name: "after", Nodes: t.Nodes, Container: true, Argv: plan.Texts("bash", "-c", a.text),
+		Log: "logs/after-%t.log"}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,4 +46,23 @@ func dead(t *testing.T) int {
 	cmd := exec.Command("true")
 	require.NoError(t, cmd.Run())
 	return cmd.Process.Pid
+}
+
+// The end of a process is seen at once, also by who did not start it and while nobody has waited
+// for it.
+func TestEnds(t *testing.T) {
+	cmd := exec.Command("sleep", "7200")
+	require.NoError(t, cmd.Start())
+	seen := make(chan struct{})
+	go func() {
+		process.Ends(time.Hour, os.Getpid(), cmd.Process.Pid)
+		close(seen)
+	}()
+	require.NoError(t, cmd.Process.Kill())
+	<-seen // the deadline of the test is the limit
+	process.Ends(time.Hour, cmd.Process.Pid)
+	require.Error(t, cmd.Wait())
+	process.Ends(time.Hour, cmd.Process.Pid)
+	process.Ends(0, os.Getpid())
+	process.Ends(time.Millisecond, os.Getpid())
 }

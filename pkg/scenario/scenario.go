@@ -114,6 +114,9 @@ type entry struct {
 	Client string  `toml:"client"`
 	Phases []Phase `toml:"phases"` // Several loads on one server start, in order (profllm).
 	Sweep  Sweep   `toml:"sweep"`  // How the points of a sweep are run (profllm).
+	// Shell text that runs behind the clients of each load, where they run (profllm); a failure makes
+	// the load fail.
+	AfterLoad string `toml:"after_load"`
 
 	// Search for the highest load within limits, on one server start (profllm).
 	Search *Search `toml:"search"`

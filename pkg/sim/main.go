@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/sim/client"
@@ -52,9 +53,11 @@ func runVLLM(ctx context.Context, p program.Process, args []string) int {
 		return vllm.Serve(ctx, p, args[1:])
 	case len(args) >= 2 && args[0] == "bench" && args[1] == "serve":
 		return client.Bench(ctx, p, args[2:])
+	case len(args) >= 2 && args[0] == "bench" && slices.Contains([]string{"latency", "throughput", "startup"}, args[1]):
+		return tool.Offline(ctx, p, args[1], args[2:])
 	default:
-		return p.Fail(program.Usage,
-			fmt.Errorf("vllm %s is not simulated: want serve or bench serve", strings.Join(args, " ")))
+		return p.Fail(program.Usage, fmt.Errorf("vllm %s is not simulated: want serve, or bench with serve, latency, throughput or startup",
+			strings.Join(args, " ")))
 	}
 }
 

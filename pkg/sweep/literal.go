@@ -236,6 +236,9 @@ func (p *literal) escape() (string, error) {
 	return string(rune(n)), nil
 }
 
+// Literal is v as Python's repr writes it; None for a Value that holds nil.
+func Literal(v *source.Value) string { return string(appendLiteral(nil, v)) }
+
 // appendLiteral writes v as Python's repr does.
 func appendLiteral(b []byte, v *source.Value) []byte {
 	switch x := v.Any.(type) {

@@ -14,6 +14,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/clientfile"
@@ -36,9 +39,11 @@ var benches = []struct {
 }
 
 // A Parser reads latency.json, throughput.json and startup.json of a folder, or the
-// same with .xz, and .log for each of them that is not there.
+// same with .xz, and .log for each of them that is not there. Of engines that shared a
+// benchmark, each has left a file with the rank of its first process: throughput-4.json.
 type Parser struct {
-	Dir string // below the folder given to Parse; default the folder itself
+	Dir  string // below the folder given to Parse; default the folder itself
+	Logs string // likewise, of throughput-0.log, where there is no throughput.log; "" for none
 }
 
 // errNoBench is a file that is of something else.
@@ -57,25 +62,23 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	var found, sources []string
 	var errs []error
 	for _, b := range benches {
-		r := &reader{&clientfile.File{Name: b.name + ".json"}, &part}
+		r := &reader{&clientfile.File{}, &part}
 		before := *m.Offline
-		err := r.Read(sub, func(in *pyjson.Reader) error {
-			v, err := in.Value()
-			if err != nil {
-				return err
-			}
-			return b.file(r, v, m.Offline)
-		})
-		source := r.Name
+		ranks := ranksOf(sub, b.name)
+		err := r.all(sub, ranks, b.file, m.Offline)
+		source := r.Name // as it is packed
+		if len(ranks) > 1 {
+			source = strings.Join(ranks, ", ")
+		}
 		if err != nil {
 			*m.Offline = before // the place of an error may lie behind the numbers
 		}
 		missing := errors.Is(err, fs.ErrNotExist)
-		if err == nil && b.name == "throughput" {
-			r.complete(sub, m.Offline.Throughput)
+		if err == nil && b.name == "throughput" && len(ranks) == 1 {
+			r.complete(p.console(out, sub, b.name), m.Offline.Throughput)
 		}
 		if err != nil {
-			lines, name := consoleLines(sub, b.name+".log")
+			lines, name := p.console(out, sub, b.name)()
 			if !b.log(lines, m.Offline) {
 				part.Warnings = append(part.Warnings, r.Warnings...)
 				if !missing && !errors.Is(err, errNoBench) {
@@ -102,6 +105,90 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	m.Source = strings.Join(sources, ", ")
 	part.Metrics = m
 	return part, nil
+}
+
+// console finds the console text of a benchmark.
+func (p Parser) console(out, sub fs.FS, name string) func() ([]line, string) {
+	return func() ([]line, string) {
+		lines, found := consoleLines(sub, name+".log")
+		if lines == nil && p.Logs != "" {
+			return consoleLines(out, path.Join(p.Logs, name+"-0.log"))
+		}
+		return lines, found
+	}
+}
+
+var rankFile = regexp.MustCompile(`^[a-z]+-([0-9]{1,6})\.json(\.xz)?$`)
+
+// ranksOf are the files of a benchmark: one, or one for each of the engines that shared it.
+func ranksOf(dir fs.FS, name string) []string {
+	if _, err := fs.Stat(dir, name+".json"); err == nil {
+		return []string{name + ".json"}
+	}
+	entries, _ := fs.ReadDir(dir, ".") // what cannot be read has no files
+	var files []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), name+"-") && rankFile.MatchString(e.Name()) {
+			files = append(files, strings.TrimSuffix(e.Name(), ".xz"))
+		}
+	}
+	if files = slices.Compact(files); len(files) == 0 || len(files) > mostRanks {
+		return []string{name + ".json"} // also one that is packed
+	}
+	return files
+}
+
+const mostRanks = 4096
+
+// all reads the files of a benchmark. What engines shared is added up: the time is that of the
+// slowest.
+func (r *reader) all(dir fs.FS, files []string, read func(*reader, pyjson.Value, *result.Offline) error,
+	into *result.Offline) error {
+	var sum *result.OfflineThroughput
+	for _, name := range files {
+		r.File.Name = name
+		err := r.Read(dir, func(in *pyjson.Reader) error {
+			v, err := in.Value()
+			if err != nil {
+				return err
+			}
+			return read(r, v, into)
+		})
+		if err != nil {
+			return err
+		}
+		if len(files) > 1 && into.Throughput != nil {
+			sum = together(sum, into.Throughput)
+		}
+	}
+	if sum != nil {
+		into.Throughput = sum
+	}
+	return nil
+}
+
+// together adds one engine's share to that of others.
+func together(sum, one *result.OfflineThroughput) *result.OfflineThroughput {
+	if sum == nil {
+		copied := *one
+		return &copied
+	}
+	add := func(a, b *int64) *int64 {
+		if a == nil || b == nil {
+			return nil
+		}
+		return new(*a + *b)
+	}
+	t := &result.OfflineThroughput{Duration: new(max(*sum.Duration, *one.Duration)),
+		Requests: add(sum.Requests, one.Requests), TotalTokens: add(sum.TotalTokens, one.TotalTokens)}
+	rate := func(n *int64) *float64 {
+		if n == nil || *t.Duration <= 0 {
+			return nil
+		}
+		return new(float64(*n) / *t.Duration)
+	}
+	t.RequestThroughput, t.TotalTokenThroughput = rate(t.Requests), rate(t.TotalTokens)
+	return t
 }
 
 // A reader reads one file.
@@ -194,8 +281,8 @@ func (r *reader) throughput(doc pyjson.Value, o *result.Offline) error {
 }
 
 // complete takes from the console text what the file never has: the output tokens.
-func (r *reader) complete(dir fs.FS, t *result.OfflineThroughput) {
-	lines, name := consoleLines(dir, "throughput.log")
+func (r *reader) complete(console func() ([]line, string), t *result.OfflineThroughput) {
+	lines, name := console()
 	log := &result.Offline{}
 	if !throughputLog(lines, log) || log.Throughput.OutputThroughput == nil {
 		return

@@ -3,6 +3,7 @@ package vllmoffline_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -264,4 +265,32 @@ func FuzzParse(f *testing.F) {
 		_, err = resulttest.Marshal(r)
 		require.NoError(t, err, "whatever was read can be written")
 	})
+}
+
+// What engines shared is added up; the time is that of the slowest. Files of processes that do not
+// lead an engine are not read.
+//
+// covers: OFF-8
+func TestShared(t *testing.T) {
+	one := `{"model_id": "m", "elapsed_time": %s, "num_requests": 10, "total_num_tokens": 100, "requests_per_second": 1, "tokens_per_second": 2}`
+	file := func(elapsed string) *fstest.MapFile { return &fstest.MapFile{Data: fmt.Appendf(nil, one, elapsed)} }
+	dir := fstest.MapFS{"raw/throughput-0.json": file("2.0"), "raw/throughput-4.json": file("4.0"),
+		"raw/throughput-1.worker.json": file("99")}
+	part, err := vllmoffline.Parser{Dir: "raw", Logs: "logs"}.Parse(dir)
+	require.NoError(t, err)
+	got := part.Metrics.Offline.Throughput
+	require.EqualValues(t, 20, *got.Requests)
+	require.EqualValues(t, 200, *got.TotalTokens)
+	require.Equal(t, 4.0, *got.Duration)
+	require.Equal(t, 5.0, *got.RequestThroughput)
+	require.Equal(t, 50.0, *got.TotalTokenThroughput)
+	require.Equal(t, "throughput-0.json, throughput-4.json", part.Metrics.Source)
+
+	// The output tokens of one engine are in the log of its process.
+	dir = fstest.MapFS{"raw/throughput.json": file("2.0"), "logs/throughput-0.log": {Data: []byte(
+		"Throughput: 1.00 requests/s, 50.00 total tokens/s, 20.00 output tokens/s\nTotal num prompt tokens:  60\nTotal num output tokens:  40\n")}}
+	part, err = vllmoffline.Parser{Dir: "raw", Logs: "logs"}.Parse(dir)
+	require.NoError(t, err)
+	require.Equal(t, 20.0, *part.Metrics.Offline.Throughput.OutputThroughput)
+	require.EqualValues(t, 40, *part.Metrics.Offline.Throughput.OutputTokens)
 }

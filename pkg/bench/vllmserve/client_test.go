@@ -9,6 +9,7 @@ import (
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 var target = plan.Target{
@@ -177,4 +178,25 @@ func TestExpectOfConversations(t *testing.T) {
 		require.Equal(t, n, e.NumPrompts, text)
 		require.Equal(t, n != 11, e.InputTokens == 0, "a prompt has its history, too")
 	}
+}
+
+// Without a limit on requests in flight, the client gets no --max-concurrency.
+func TestUncapped(t *testing.T) {
+	table, err := source.Parse("s.toml", []byte("max_concurrency = \"none\"\nnum_prompts = 7\n"))
+	require.NoError(t, err)
+	require.NoError(t, vllmserve.CheckArguments(table, arguments.BenchServe, ""))
+	require.NoError(t, vllmserve.CheckOwnArguments(table))
+	l, err := vllmserve.New("vllm", source.Pos{}, table)
+	require.NoError(t, err)
+	require.Zero(t, l.Expect().Concurrency)
+	require.Equal(t, "none", l.Options()["max_concurrency"])
+	step, err := l.Command(plan.Target{})
+	require.NoError(t, err)
+	for _, w := range step.Argv {
+		require.NotEqual(t, "--max-concurrency", w.String())
+	}
+	table, err = source.Parse("s.toml", []byte("max_concurrency = \"all\"\n"))
+	require.NoError(t, err)
+	_, err = vllmserve.New("vllm", source.Pos{}, table)
+	require.ErrorContains(t, err, "max_concurrency")
 }

@@ -86,6 +86,9 @@ func (s *Server) Handler() http.Handler {
 				s.engine.blocks.reset()
 			}
 		})
+		for _, path := range []string{"/reset_mm_cache", "/reset_encoder_cache"} { // it has neither
+			route("POST", path, func(http.ResponseWriter, *http.Request) {})
+		}
 	}
 	mux.HandleFunc("/", refuse(http.StatusNotFound, "Not Found"))
 	return s.authorized(mux)

@@ -126,7 +126,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	s.OwnOptions = append(serving.Names(w.UncheckedOptions), w.build.has()...)
 	s.Torch = torch(s.Release)
 	// vLLM has the endpoint in its development mode only (vllm/envs.py, 0.32).
-	s.Cache = plan.Cache{Path: "/reset_prefix_cache",
+	s.Cache = plan.Cache{Path: "/reset_prefix_cache", More: []string{"/reset_mm_cache", "/reset_encoder_cache"},
 		Env: []plan.Var{{Name: "VLLM_SERVER_DEV_MODE", Value: plan.Text("1")}}, Off: w.Every(cacheOff)}
 	list, all, err := w.Place(cl)
 	if err == nil {

@@ -1,0 +1,308 @@
+package vllmsweep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// Names in the folder of an experiment, besides those of vLLM.
+const (
+	BookFile = "sweep.json" // what the sweep is of
+	RunsDir  = "profllm"    // the executions of its scenarios
+)
+
+// raw is what a load's client wrote, below the directory of the load.
+func (s *Sweep) raw() string {
+	if s.startup {
+		return "raw/startup.json"
+	}
+	return "raw/vllm-bench.json"
+}
+
+// Schema is the version of a Book.
+const Schema = "profllm.vllm-sweep/1"
+
+// A Book says what a sweep is of, so that nobody resumes it as another one.
+type Book struct {
+	Schema   string      `json:"schema"`
+	ServeCmd string      `json:"serve_cmd"`
+	BenchCmd string      `json:"bench_cmd"`
+	Points   []BookPoint `json:"points"`
+}
+
+// BookPoint is one combination.
+type BookPoint struct {
+	Folder string          `json:"folder"`
+	Test   string          `json:"test"`  // in the scenarios
+	Phase  string          `json:"phase"` // of that test
+	Serve  json.RawMessage `json:"serve"` // the parameters
+	Bench  json.RawMessage `json:"bench"`
+}
+
+// book is that of the sweep.
+func (s *Sweep) book() Book {
+	b := Book{Schema: Schema, ServeCmd: s.ServeCmd, BenchCmd: s.BenchCmd}
+	for _, p := range s.Points() {
+		b.Points = append(b.Points, BookPoint{p.Folder, p.Server.ID, p.ID, json.RawMessage(overrides(p.Server.Item)),
+			json.RawMessage(overrides(p.Item))})
+	}
+	return b
+}
+
+// Keep writes the book of the sweep into the folder of its experiment. Combinations of an earlier
+// book stay; one that has changed since is refused.
+func (s *Sweep) Keep(dir string) error {
+	book := s.book()
+	var before Book
+	file := filepath.Join(dir, BookFile)
+	if ok, err := run.ReadRecord(file, &before); err != nil {
+		return err
+	} else if ok {
+		if err := before.same(book); err != nil {
+			return fmt.Errorf("%s: %w\n\thint: give this sweep another name: --experiment-name", file, err)
+		}
+		for _, p := range before.Points {
+			if !slices.ContainsFunc(book.Points, func(q BookPoint) bool { return p.Folder == q.Folder }) {
+				book.Points = append(book.Points, p)
+			}
+		}
+	}
+	return run.WriteJSON(file, book)
+}
+
+// same refuses a sweep that is not the one of the book.
+func (b Book) same(now Book) error {
+	if b.ServeCmd != now.ServeCmd || b.BenchCmd != now.BenchCmd {
+		return errors.New("the sweep was begun with other commands")
+	}
+	compact := func(m json.RawMessage) string {
+		data, err := json.Marshal(m)
+		if err != nil {
+			return string(m)
+		}
+		return string(data)
+	}
+	for _, p := range b.Points {
+		for _, q := range now.Points {
+			switch {
+			case p.Folder != q.Folder:
+			case p.Test != q.Test || p.Phase != q.Phase:
+				return fmt.Errorf("the point %s stands at another place than when the sweep was begun",
+					shownFolder(p.Folder))
+			case compact(p.Serve) != compact(q.Serve) || compact(p.Bench) != compact(q.Bench):
+				return fmt.Errorf("the point %s had other parameters when the sweep was begun", shownFolder(p.Folder))
+			}
+		}
+	}
+	return nil
+}
+
+func shownFolder(folder string) string {
+	if folder == "" {
+		return "without parameters"
+	}
+	return folder
+}
+
+// runFile is the place of a run's result below the folder of the experiment.
+func (p *Point) runFile(n int) string { return path.Join(p.Folder, fmt.Sprintf("run=%d.json", n)) }
+
+// Has reports whether the result of a run is there.
+func (s *Sweep) Has(dir string, p *Point, n int) bool {
+	_, err := os.Stat(filepath.Join(dir, p.runFile(n)))
+	return err == nil
+}
+
+// Outcome is what Write found.
+type Outcome struct {
+	Measured, Failed, Absent int // runs
+}
+
+// Write writes into the folder of an experiment what vLLM's command would leave there: the results
+// of the runs in executions of its scenarios, the newest last, that are not there yet, and the
+// summaries. A run that failed is written as run=N.failure.json.
+func (s *Sweep) Write(dir string, roots []string) (Outcome, error) {
+	var out Outcome
+	var all []record
+	for _, p := range s.Points() {
+		var list []record
+		for n := range s.Runs {
+			rec, err := s.writeRun(dir, roots, p, n)
+			switch {
+			case err != nil:
+				return out, err
+			case rec != nil:
+				list = append(list, rec)
+				out.Measured++
+			case exists(filepath.Join(dir, failureFile(p.runFile(n)))):
+				out.Failed++
+			default:
+				out.Absent++
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		text, err := summaryJSON(list)
+		if err == nil {
+			err = durable.WriteFile(filepath.Join(dir, p.Folder, "summary.json"), []byte(text), 0o644)
+		}
+		if err != nil {
+			return out, err
+		}
+		all = append(all, list...)
+	}
+	if len(all) == 0 {
+		return out, nil
+	}
+	text, err := summaryCSV(all)
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(dir, "summary.csv"), []byte(text), 0o644)
+	}
+	return out, err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// failureFile is the place of what is known of a run that failed, as vLLM names it.
+func failureFile(runFile string) string {
+	return strings.TrimSuffix(runFile, ".json") + ".failure.json"
+}
+
+// writeRun returns the result of a run, which it writes if it is not there yet; nil if there is
+// none.
+func (s *Sweep) writeRun(dir string, roots []string, p *Point, n int) (record, error) {
+	file := filepath.Join(dir, p.runFile(n))
+	if data, err := regular.ReadFile(file); err == nil {
+		rec, err := parseRecord(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%w\n\thint: move the file away to measure the run again", file, err)
+		}
+		rec.of(p, n)
+		return rec, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return nil, err
+	}
+	var failed *result.Result
+	for _, root := range slices.Backward(roots) {
+		load := s.load(root, p, n)
+		if load == "" {
+			continue
+		}
+		rec, err := clientResult(load, s.raw())
+		if err != nil {
+			return nil, err
+		}
+		var judged result.Result
+		known, err := run.ReadRecord(filepath.Join(load, run.ResultFile), &judged)
+		if err != nil {
+			return nil, err
+		}
+		if rec != nil && (!known || judged.Status != result.Failed) {
+			rec.of(p, n)
+			return rec, s.keepRun(file, rec)
+		}
+		if known && failed == nil {
+			failed = &judged
+		}
+	}
+	if failed != nil {
+		return nil, s.keepFailure(dir, p, n, failed)
+	}
+	return nil, nil
+}
+
+// keepRun writes the result of a run, in place of a failure before.
+func (s *Sweep) keepRun(file string, rec record) error {
+	text, err := rec.json("")
+	if err == nil {
+		err = durable.WriteFile(file, []byte(text), 0o644)
+	}
+	if err == nil {
+		if err = os.Remove(failureFile(file)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// keepFailure writes why a run has no result, as vLLM's --continue-on-error does.
+func (s *Sweep) keepFailure(dir string, p *Point, n int, r *result.Result) error {
+	var rec record
+	rec.set("run_number", fmt.Sprint(n))
+	kind, text := r.Status.String(), "no result; profllm why explains the run "+r.RunID
+	if f := r.Failure; f != nil {
+		kind = f.Cause
+		if f.Line != "" {
+			text = f.Line
+		} else if len(f.Tail) > 0 {
+			text = f.Tail[len(f.Tail)-1]
+		}
+	}
+	rec.set("error_type", quoted(kind))
+	rec.set("error", quoted(text))
+	rec.set("serve_overrides", overrides(p.Server.Item))
+	rec.set("bench_overrides", overrides(p.Item))
+	data, err := rec.json("")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, failureFile(p.runFile(n))), []byte(data+"\n"), 0o644)
+}
+
+// load is the directory of a run in an execution; "" if the execution has none.
+func (s *Sweep) load(root string, p *Point, n int) string {
+	if s.startup {
+		if dir := startupDir(root, p, n); exists(dir) {
+			return dir
+		}
+		return ""
+	}
+	below := filepath.Join(root, p.Server.ID, "0")
+	repeats := filepath.Join(below, p.ID)
+	dirs := []string{filepath.Join(repeats, fmt.Sprintf("r%d", n+1)), filepath.Join(below, p.runID(n))}
+	if n == 0 && !exists(filepath.Join(repeats, "r1")) {
+		dirs = append(dirs, repeats)
+	}
+	for _, dir := range dirs {
+		if exists(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// clientResult is what the client of a load wrote; nil if it wrote nothing.
+func clientResult(load, file string) (record, error) {
+	data, name, err := packed.Read(regular.DirFS(load), file, regular.Record)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	rec, err := parseRecord(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", filepath.Join(load, name), err)
+	}
+	return rec, nil
+}
