@@ -25,6 +25,7 @@
 //   - max_concurrent_requests is the exact overlap of requests, which never exceeds --max-concurrency;
 //   - a run that completes nothing is an error ([ErrNoneCompleted]) although its file is written;
 //   - an interrupted run writes what it has and says so (profllm.partial).
+//
 // Several processes can share a load ([Shared]); the first reports what all of them measured.
 //
 // Example:
