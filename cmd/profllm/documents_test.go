@@ -63,6 +63,10 @@ var outputForms = []outputForm{
 	{commands: []string{"why"}, schemas: []string{"profllm.output.why/1"}, dir: documentDir, typ: "Why"},
 	{commands: []string{"verify"}, schemas: []string{"profllm.output.verify/1"}, dir: documentDir, typ: "Verify"},
 	{commands: []string{"import"}, schemas: []string{"profllm.output.import/1"}, dir: documentDir, typ: "Import"},
+	{
+		commands: []string{"bench suite"}, schemas: []string{"profllm.output.bench-suite/1"}, dir: documentDir,
+		typ: "Suites", about: "With `--list`, `dir`, `url` and `model` are absent.",
+	},
 	{commands: []string{"lock"}, schemas: []string{"profllm.output.lock/1"}, dir: documentDir, typ: "Lock"},
 	{commands: []string{"archive"}, schemas: []string{"profllm.output.archive/1"}, dir: documentDir, typ: "Archive"},
 	{
@@ -113,7 +117,7 @@ var outputForms = []outputForm{
 // outputParts are the types inside those forms.
 var outputParts = []string{
 	"Problem", "Row", "JobEntry", "LeftEntry", "StateEntry", "LogEntry", "LogLine", "FileEntry", "LockedRun",
-	"ArchiveEntry", "ArchivedFile", "CheckEntry",
+	"ArchiveEntry", "ArchivedFile", "CheckEntry", "SuiteEntry",
 	"TraceEntry",
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/profllm/profllm/pkg/sim"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	standin "github.com/profllm/profllm/pkg/sim/program"
+	"github.com/profllm/profllm/pkg/suite"
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
@@ -145,6 +146,7 @@ type cli struct {
 	Args       argsCmd       `cmd:"" meant:"options,flags,arguments" help:"List, show, check and compare the options of vllm serve and its load client, by release."`
 	Init       initCmd       `cmd:"" meant:"setup" help:"Write a system file from Slurm's configuration."`
 	Bench      benchCmd      `cmd:"" help:"Measure a running server."`
+	Eval       evalCmd       `cmd:"" meant:"gsm8k,accuracy" help:"Evaluate the answers of a running server."`
 	Proxy      proxyCmd      `cmd:"" passthrough:"" help:"Serve prefill and decode instances behind one endpoint."`
 	Nightly    nightlyCmd    `cmd:"" meant:"cron" help:"Run one night of a scenario from cron."`
 	Doctor     doctorCmd     `cmd:"" help:"Check which cluster features work."`
@@ -167,7 +169,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
 		kong.Vars{
 			"version": build(), "writable": list(interchange.Writable(), ","), "runtimes": list(job.Runtimes, ","),
 			"launchers": "," + list(config.Launchers, ","), "launcher_list": list(config.Launchers, ", "),
-			"api_checks": apiChecks(),
+			"api_checks": apiChecks(), "suite_groups": list(suite.Groups(), ", "),
 		},
 		kong.Description("Plans, runs, collects and judges LLM serving benchmarks on Slurm."),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(exit), kong.UsageOnError(), commandline.Values(),
@@ -283,6 +285,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 
 type benchCmd struct {
 	Serve benchServeCmd `cmd:"" help:"Run the load client, with the flags and results of vllm bench serve."`
+	Suite benchSuiteCmd `cmd:"" help:"Measure a running server with suites of loads."`
 }
 
 type benchServeCmd struct {

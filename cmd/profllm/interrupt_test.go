@@ -27,7 +27,7 @@ var interrupted = map[string]string{
 	"collect": "runs", "why": "runs/run", "report": "runs", "compare": "runs/run runs/other", "diff": "runs/run runs/other", "lock": "runs/run", "trend": "runs",
 	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "run": "s.toml", "serve": "s.toml", "stage": "s.toml",
 	"image list": "--system site.toml", "image stage": "--system site.toml x", "image prune": "--system site.toml", "verify": "s.toml", "init": "",
-	"bench serve": "--base-url HOLE --model m --num-prompts 3 --dataset-name random", "proxy": "--prefill HOLE --decode HOLE --port 0", "nightly": "s.toml",
+	"bench serve": "--base-url HOLE --model m --num-prompts 3 --dataset-name random", "eval gsm8k": "--data .", "eval merge": "runs --save-results x.json", "bench suite": "--base-url HOLE", "proxy": "--prefill HOLE --decode HOLE --port 0", "nightly": "s.toml",
 	"profile": "runs", "args list": "", "args show": "dtype", "args check": "m --dtype half", "args diff": "0.10.2 0.11.0", "args capture": "--text help.txt",
 	"doctor": "", "check": "HOLE --timeout 1s", "completion": "bash", "schema": "result", "sim": "vllm serve m", "version": "", "help": "slurm",
 }

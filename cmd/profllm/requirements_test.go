@@ -30,6 +30,7 @@ const (
 
 // requirementAreas are the headings of the page.
 var requirementAreas = map[string]string{
+	"BEN":  "suites of loads",
 	"C":    "examples of CloudAI's behaviour",
 	"CD":   "defects of CloudAI that profllm avoids",
 	"CFG":  "options of the engine",
@@ -56,6 +57,7 @@ var requirementAreas = map[string]string{
 	"SCH":  "fields of result.json",
 	"SIG":  "signals and clean-up",
 	"SRV":  "servers",
+	"SWP":  "sweeps of loads",
 	"TST":  "checks of a server's API",
 	"UC":   "use cases",
 	"VLM":  "vLLM",

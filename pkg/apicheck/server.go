@@ -47,6 +47,7 @@ type Options struct {
 // A Server is one that has answered.
 type Server struct {
 	base, model string
+	owner       string // of the first model
 	key         string
 	secrets     redact.Values
 	timeout     time.Duration
@@ -145,7 +146,8 @@ func (s *Server) plain(text string) string { return line(s.secrets.Text(text)) }
 func (s *Server) models(ctx context.Context) ([]string, error) {
 	var list struct {
 		Data []struct {
-			ID string `json:"id"`
+			ID      string `json:"id"`
+			OwnedBy any    `json:"owned_by"`
 		} `json:"data"`
 	}
 	if err := s.call(ctx, http.MethodGet, modelsPath, nil, &list); err != nil {
@@ -157,6 +159,9 @@ func (s *Server) models(ctx context.Context) ([]string, error) {
 			return nil, errors.New("a model without an id")
 		}
 		ids = append(ids, m.ID)
+		if owner, ok := m.OwnedBy.(string); ok && s.owner == "" {
+			s.owner = owner
+		}
 	}
 	if len(ids) == 0 {
 		return nil, errors.New("a list without models")

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -17,6 +19,9 @@ import (
 // imported computes the record of a run that another program measured, from the
 // copy of that program's file.
 func (c *Collector) imported(dir string, mark run.Import) (*result.Result, error) {
+	if m := mark.Measured; m != nil && m.Error != "" {
+		return c.importedResult(interchange.Item{Record: unmeasured(m)}, mark), nil
+	}
 	if mark.File != filepath.Base(mark.File) {
 		return nil, fmt.Errorf("%s: no file of %s: %q", filepath.Join(dir, run.ImportFile), run.RawDir, mark.File)
 	}
@@ -42,6 +47,9 @@ func (c *Collector) importedResult(it interchange.Item, mark run.Import) *result
 	r := it.Record
 	r.Schema, r.RunID, r.Suite = result.SchemaV1, mark.RunID, mark.Suite
 	r.Provenance.Profllm = c.Version
+	if mark.Measured != nil {
+		addMeasured(r, &it.Evidence, mark.Measured)
+	}
 	i := r.Provenance.Imported
 	i.File, i.Digest, i.Index = mark.File, mark.Digest, mark.Index
 	if r.Results.Source == "" {
@@ -71,4 +79,37 @@ func (c *Collector) importedResult(it interchange.Item, mark run.Import) *result
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// unmeasured is the record of a load whose client left no result.
+func unmeasured(m *run.Measured) *result.Result {
+	return &result.Result{
+		Config:     result.Config{Server: map[string]any{"model": m.Model}},
+		Provenance: &result.Provenance{Imported: &result.Imported{}},
+		Warnings:   []result.Warning{{Kind: result.ClientFailed, Text: m.Error}},
+	}
+}
+
+// addMeasured adds what profllm asked the client for, which the client's file does not say.
+func addMeasured(r *result.Result, e *validity.Evidence, m *run.Measured) {
+	r.Timestamp, r.Simulated = m.Started.UTC(), r.Simulated || m.Simulated
+	r.Provenance.Simulated = r.Simulated
+	r.Provenance.Imported.From, r.Provenance.Imported.Format = m.Client, string(interchange.VLLMServe)
+	r.Warnings = slices.DeleteFunc(r.Warnings, func(w result.Warning) bool { return w.Kind == "no-zone" })
+	r.Config.Settings = map[string]string{result.ModelSetting: m.Model}
+	plan.Flatten(r.Config.Settings, "bench_cmd_args", m.Arguments)
+	delete(r.Config.Settings, plan.LabelSetting)
+	b, x := &r.Config.Benchmark, m.Expect
+	b.Kind = m.Client
+	b.Endpoint, _ = m.Arguments["endpoint"].(string)
+	b.DatasetName, _ = m.Arguments["dataset_name"].(string)
+	if x.IgnoreEOS {
+		b.InputTokens, b.OutputTokens, b.IgnoreEOS = &x.InputTokens, &x.OutputTokens, &x.IgnoreEOS
+	}
+	b.NumPrompts, b.Goodput = &x.NumPrompts, x.Goodput
+	e.Planned = validity.Planned{
+		NumPrompts: x.NumPrompts, InputTokens: x.InputTokens, OutputTokens: x.OutputTokens, IgnoreEOS: x.IgnoreEOS,
+		Concurrency: x.Concurrency, RequestRate: x.RequestRate, Warmups: x.Warmups, SharedInput: x.SharedInput,
+		Model: m.Model,
+	}
 }

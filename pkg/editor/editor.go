@@ -133,7 +133,9 @@ func inner(path string) *schema {
 	case "scenario.entry/dependencies":
 		return list(closed("scenario.Dependency"))
 	case "scenario.entry/phases":
-		return list(closed("scenario.Phase"))
+		phase := closed("scenario.Phase")
+		phase.AnyOf = []*schema{{Required: []string{"name"}}, {Required: []string{"suite"}}}
+		return list(phase)
 	case "scenario.entry/repeat":
 		return anyOf(integer(), closed("scenario.Until"))
 	case "scenario.entry/api_check":

@@ -134,6 +134,8 @@ func TestMistakes(t *testing.T) {
 		{"[Tests.bench_cmd_args]\ngoodput = [\"ttft:100\", \"e2el:1\"]", "[Tests.bench_cmd_args]\ngoodput = true"},
 		{"client = \"sglang\"\n[Tests.bench_cmd_args]\ndataset_name = \"mmmu\"", "client = \"vllm\"\n[Tests.bench_cmd_args]\ndataset_name = \"mmmu\""},
 		{"[[Tests.phases]]\nname = \"a\"", "[[Tests.phases]]\ncache = \"keep\""},
+		{"[[Tests.phases]]\nsuite = \"prefill\"", "[[Tests.phases]]\nsuite = 3"},
+		{"[Tests.bench_cmd_args]\nmax_concurrency = \"none\"", "[Tests.bench_cmd_args]\nmax_concurrency = \"many\""},
 		{"repeat = 3", "repeat = \"often\""},
 		{"repeat = { precision = \"2%\" }", "repeat = { max = 9 }"},
 	} {

@@ -74,6 +74,9 @@ func arguments(types ...string) *schema {
 		if name == "num_prompts" {
 			s.Properties[name] = described(swept(anyOf(integer(), &schema{Type: "string", Pattern: "^[0-9]+x$"})), p)
 		}
+		if name == "max_concurrency" {
+			s.Properties[name] = described(swept(anyOf(integer(), enum("none"))), p)
+		}
 	}
 	return s
 }

@@ -12,6 +12,10 @@ import (
 // NodesSetting is the key of settings that holds the number of nodes.
 const NodesSetting = "NUM_NODES"
 
+// LabelSetting is the key of what a client calls its result: a name, which changes no number, and so
+// no setting.
+const LabelSetting = "bench_cmd_args.label"
+
 // EnvSetting begins the keys of settings that are variables.
 const EnvSetting = "extra_env_vars."
 
@@ -31,6 +35,7 @@ func (p *Plan) Settings(load *Load) map[string]string {
 		}
 	}
 	Flatten(s, "bench_cmd_args", load.Benchmark)
+	delete(s, LabelSetting)
 	for _, v := range p.Env {
 		s[EnvSetting+v.Name] = v.Value.String()
 	}

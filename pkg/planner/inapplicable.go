@@ -31,6 +31,14 @@ func inapplicable(t scenario.Test) error {
 		}
 		return c.Err()
 	}
+	if catalog.BySGLang(t) {
+		for _, p := range t.Phases {
+			if p.Suite != "" {
+				c.Add(source.Errorf(p.Pos, "test %q: suites have arguments of vLLM's client, but SGLang's client measures",
+					t.ID).Hintf("set client = \"vllm\" or client = \"profllm\", or write the loads as phases"))
+			}
+		}
+	}
 	if t.EvalArgs == nil {
 		for _, p := range t.Phases {
 			if p.Eval != nil && *p.Eval {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -35,7 +36,7 @@ func perConcurrency(bench *source.Table) (*source.Table, error) {
 		return nil, source.Errorf(v.Pos, "bench_cmd_args.num_prompts: %v", err)
 	}
 	at := bench.Get(maxConcurrency)
-	if at == nil {
+	if at == nil || vllmserve.Unlimited(bench) {
 		return nil, notSet(bench, v.Pos, text)
 	}
 	n, ok := at.Int()

@@ -23,7 +23,7 @@ var required = []struct {
 	keys []string // of settings
 	of   func(*result.Benchmark) string
 }{
-	{"endpoint", []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
+	{endpointField, []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
 	{tokenizerField, tokenizerKeys, none},
 	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"},
 		func(b *result.Benchmark) string { return b.DatasetName }},
@@ -34,6 +34,7 @@ var required = []struct {
 }
 
 const (
+	endpointField  = "endpoint"
 	tokenizerField = "tokenizer"
 	gpuField       = "GPU"
 )
@@ -41,6 +42,23 @@ const (
 // tokenizerKeys name the tokenizer; without one of the first it is the model's.
 var tokenizerKeys = []string{
 	"bench_cmd_args.tokenizer", "cmd_args.tokenizer", "cmd_args.decode.tokenizer", result.ModelSetting,
+}
+
+// endpointOf is the path that a client takes which is told none, where its backend says which: the
+// same load has other numbers as a chat and as a completion. It is "" where nothing says the
+// backend, so that a record that says little forbids nothing.
+func endpointOf(r *records.Run) string {
+	backend := r.Settings["bench_cmd_args.backend"]
+	if r.Result != nil {
+		backend = cmp.Or(backend, r.Result.Config.Benchmark.Backend)
+	}
+	switch backend {
+	case "openai", "vllm":
+		return "/v1/completions"
+	case "openai-chat", "vllm-chat":
+		return "/v1/chat/completions"
+	}
+	return ""
 }
 
 func none(*result.Benchmark) string { return "" }
@@ -103,6 +121,9 @@ func requirements(r *records.Run) []records.Setting {
 		}
 		if value == "" && r.Result != nil {
 			value = f.of(&r.Result.Config.Benchmark)
+		}
+		if value == "" && f.name == endpointField {
+			value = endpointOf(r)
 		}
 		list = append(list, records.Setting{Key: f.name, Value: value})
 	}

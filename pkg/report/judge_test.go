@@ -578,3 +578,31 @@ func TestFalseAlarms(t *testing.T) {
 	_, found := count(900)
 	require.Greater(t, found, times*9/10)
 }
+
+// A chat and a completion are never compared, whether the endpoint is set or follows from the backend.
+//
+// covers: BEN-15
+func TestEndpointsAreNotMixed(t *testing.T) {
+	backend := func(name, endpoint string) func(int, *result.Result) {
+		return func(_ int, r *result.Result) {
+			r.Config.Benchmark.Backend, r.Config.Benchmark.Endpoint = name, endpoint
+		}
+	}
+	for name, c := range map[string]struct {
+		first, second func(int, *result.Result)
+		refused       []string
+	}{
+		"backends":            {backend("openai", ""), backend("openai-chat", ""), []string{"endpoint: /v1/completions against /v1/chat/completions"}},
+		"set against default": {backend("openai", "/v1/chat/completions"), backend("vllm", ""), []string{"endpoint: /v1/chat/completions against /v1/completions"}},
+		"set as the default":  {backend("openai", "/v1/completions"), backend("openai", ""), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			runsOf(t, "one", 6, 1000, 50, 1, c.first)
+			runsOf(t, "two", 6, 1000, 50, 1, c.second)
+			j := pair(t).Judgements[0]
+			require.Equal(t, c.refused, texts(j.NotComparable))
+			require.Equal(t, c.refused != nil, j.Verdict == report.NotComparable)
+		})
+	}
+}

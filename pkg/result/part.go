@@ -80,25 +80,27 @@ type WarningKind string
 
 // The kinds of warnings.
 const (
-	NotFinite   WarningKind = "not-finite"    // a measured value was NaN or infinite, and was left out
-	NoNumber    WarningKind = "no-number"     // a measured value was no number of its kind, and was left out
-	BadValue    WarningKind = "bad-value"     // another value of the wrong type was left out
-	EmptySample WarningKind = "empty"         // statistics over nothing were left out
-	Truncated   WarningKind = "truncated"     // the file ends inside a document
-	Appended    WarningKind = "appended"      // several documents, the last one was taken
-	Recovered   WarningKind = "from-log"      // read from console text
-	OtherFile   WarningKind = "other-file"    // the named file was missing, another was taken
-	Contradicts WarningKind = "contradicts"   // two keys for one thing differ
-	Retokenized WarningKind = "retokenized"   // client and server counted other tokens of the same texts
-	Incomplete  WarningKind = "incomplete"    // requests that a client gave up at the end of its window
-	CutShort    WarningKind = "cut-short"     // the client says that it was ended before its load was over
-	CheckFailed WarningKind = "check-failed"  // a phase's log lacks the line that means success
-	HookFailed  WarningKind = "hook-failed"   // a hook after the run, which says nothing about its numbers
-	TraceFailed WarningKind = "trace-failed"  // a server did not start or stop its profiler; Key is the role
-	SecretInLog WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
-	NodeUnfit   WarningKind = "preflight"     // what a node looked like before the start; Key is node/check
-	NodeUnclean WarningKind = "leftover"      // what was found on a node after the end; Key is the node
-	Unreadable  WarningKind = "unreadable"    // a file, or some of its lines, could not be read
+	NotFinite   WarningKind = "not-finite"   // a measured value was NaN or infinite, and was left out
+	NoNumber    WarningKind = "no-number"    // a measured value was no number of its kind, and was left out
+	BadValue    WarningKind = "bad-value"    // another value of the wrong type was left out
+	EmptySample WarningKind = "empty"        // statistics over nothing were left out
+	Truncated   WarningKind = "truncated"    // the file ends inside a document
+	Appended    WarningKind = "appended"     // several documents, the last one was taken
+	Recovered   WarningKind = "from-log"     // read from console text
+	OtherFile   WarningKind = "other-file"   // the named file was missing, another was taken
+	Contradicts WarningKind = "contradicts"  // two keys for one thing differ
+	Retokenized WarningKind = "retokenized"  // client and server counted other tokens of the same texts
+	Incomplete  WarningKind = "incomplete"   // requests that a client gave up at the end of its window
+	CutShort    WarningKind = "cut-short"    // the client says that it was ended before its load was over
+	CheckFailed WarningKind = "check-failed" // a phase's log lacks the line that means success
+	HookFailed  WarningKind = "hook-failed"  // a hook after the run, which says nothing about its numbers
+	// the client ended without a result
+	ClientFailed WarningKind = "client-failed"
+	TraceFailed  WarningKind = "trace-failed"  // a server did not start or stop its profiler; Key is the role
+	SecretInLog  WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
+	NodeUnfit    WarningKind = "preflight"     // what a node looked like before the start; Key is node/check
+	NodeUnclean  WarningKind = "leftover"      // what was found on a node after the end; Key is the node
+	Unreadable   WarningKind = "unreadable"    // a file, or some of its lines, could not be read
 )
 
 // A Warning is something unusual in a file, with which the parser continued.

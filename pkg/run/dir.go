@@ -207,6 +207,22 @@ type Import struct {
 	File   string `json:"file"`   // its copy, below RawDir
 	Digest string `json:"digest"` // sha256:…
 	Index  int    `json:"index"`  // which of the file's results, from 0
+
+	Measured *Measured `json:"measured,omitempty"` // nil: the file was there already
+}
+
+// Measured says how profllm had a server measured that it did not start.
+type Measured struct {
+	Client    string         `json:"client"`    // the program
+	URL       string         `json:"url"`       // of the server
+	Host      string         `json:"host"`      // where the client ran
+	Cache     string         `json:"cache"`     // the server's prefix cache before the load: emptied, or kept
+	Arguments map[string]any `json:"arguments"` // of the client, by their names in definition files
+	Expect    plan.Expect    `json:"expect"`
+	Model     string         `json:"model"`
+	Started   time.Time      `json:"started"`
+	Simulated bool           `json:"simulated,omitempty"` // the server
+	Error     string         `json:"error,omitempty"`     // why the client left no result; "" if it did
 }
 
 // ReadPlan reads the plan of a run directory.

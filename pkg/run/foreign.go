@@ -29,6 +29,7 @@ var common = []struct {
 	{"throughput", ".json", []string{`"requests_per_second"`}},
 	{"startup", ".json", []string{`_startup_times"`}},
 	{"results_", ".json", []string{`"alias"`, `_stderr"`}},
+	{"vllm-gsm8k", "gsm8k.json", []string{`"invalid_rate"`}},
 	{"lm_eval", ".json", []string{`"alias"`, `_stderr"`}},
 }
 

@@ -79,18 +79,13 @@ func waits(byID map[string]*Test, id string, path []string, done map[string]bool
 
 // checkPhases looks at [[Tests.phases]] and [Tests.sweep].
 func (t *Test) checkPhases(c *source.Complaints) {
-	var entries []*source.Value
-	if v := t.Table.Get("phases"); v != nil {
-		entries, _ = v.Any.([]*source.Value)
-	}
+	c.Add(t.expandSuites())
 	seen := map[string]bool{}
 	for i := range t.Phases {
 		p := &t.Phases[i]
-		if i < len(entries) {
-			p.Pos = entries[i].Pos
-		}
 		switch {
 		case p.Name == "":
+			c.Addf(p.Pos, "phases.name is required")
 		case !partName.MatchString(p.Name):
 			c.Add(source.Errorf(p.Pos, "phase name %q cannot be used", p.Name).Hintf("use letters, digits and _ . -"))
 		case slices.Contains(runNames, p.Name) || fileName.MatchString(p.Name):

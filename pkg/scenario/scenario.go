@@ -131,10 +131,18 @@ type entry struct {
 // Phase is [[Tests.phases]]: one load on the server of the test, with a result
 // and a verdict of its own.
 type Phase struct {
-	Name      string        `toml:"name,required"`  // Unique in the test; the name of its result directory.
-	BenchArgs *source.Table `toml:"bench_cmd_args"` // The benchmark's arguments, over the test's.
+	// Unique in the test; the name of its result directory. Required without suite; with it, the
+	// beginning of the names of its loads.
+	Name string `toml:"name"`
+	// A suite of loads in place of one: its name, or those of several suites, groups and runs,
+	// separated by commas; `profllm bench suite --list` lists them.
+	Suite string `toml:"suite"`
+	// true: a suite keeps the prompt counts of the scripts it is taken from; default: at least five
+	// times max_concurrency.
+	Parity    bool          `toml:"parity"`
+	BenchArgs *source.Table `toml:"bench_cmd_args"` // The benchmark's arguments, over the test's and the suite's.
 	// "keep" or "reset": the prefix cache before this load; required if an earlier phase sends
-	// the same prompts, else default keep.
+	// the same prompts, else default keep. The loads of a suite: default reset.
 	Cache string `toml:"cache"`
 	// Run the semantic evaluation in this phase; default: in the last one.
 	Eval *bool `toml:"eval"`
@@ -479,6 +487,9 @@ func (t Test) Variant(table *source.Table) (Test, error) {
 		into = &v.definition
 	}
 	err := source.Decode(table, into)
+	if err == nil {
+		err = v.expandSuites()
+	}
 	v.Name, v.Iterations = t.Name, t.Iterations
 	if v.CmdArgs == nil {
 		v.CmdArgs = source.NewTable(t.Pos)

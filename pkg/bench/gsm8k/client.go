@@ -1,6 +1,7 @@
 package gsm8k
 
 import (
+	"path"
 	"regexp"
 
 	"github.com/profllm/profllm/pkg/config"
@@ -17,6 +18,9 @@ type Config struct {
 	// Further arguments with placeholders {host} {port} {url} {model} {output_path}
 	// {result_dir}.
 	CLI *string `toml:"cli"`
+	// Folder with GSM8K's train.jsonl and test.jsonl, which every node sees: profllm itself
+	// evaluates, without Python (profllm).
+	Data *string `toml:"data"`
 }
 
 // Defaults of CloudAI.
@@ -24,6 +28,9 @@ const (
 	defaultEntrypoint = "python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py"
 	defaultCLI        = "--host {host} --port {port} --num-questions 200 --save-results {output_path}/vllm-gsm8k.json"
 )
+
+// ownEntrypoint is that of profllm itself, without the program.
+const ownEntrypoint = "eval gsm8k"
 
 // The same for SGLang, whose script takes a host without a scheme.
 const (
@@ -35,6 +42,7 @@ const (
 type Eval struct {
 	words  []string
 	scheme string // of {host}
+	own    bool   // profllm itself evaluates
 }
 
 // New decodes the table. Both texts are split into words as a shell splits
@@ -53,6 +61,16 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 	var c source.Complaints
 	c.Add(source.Decode(t, &cfg))
 	e := &Eval{scheme: scheme}
+	if cfg.Data != nil {
+		e.own, entrypoint, cli = true, ownEntrypoint, defaultCLI
+		if cfg.Entrypoint != nil {
+			c.Add(source.Errorf(t.PosOf("entrypoint"), "semantic_eval_cmd_args.entrypoint: with data, profllm itself evaluates").
+				Hintf("remove entrypoint or data"))
+		}
+		if !path.IsAbs(*cfg.Data) {
+			c.Addf(t.PosOf("data"), "semantic_eval_cmd_args.data is %q, must be an absolute path", *cfg.Data)
+		}
+	}
 	for _, part := range []struct {
 		key  string
 		text *string
@@ -67,6 +85,9 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 			c.Addf(t.PosOf(part.key), "semantic_eval_cmd_args.%s: %v", part.key, err)
 		}
 		e.words = append(e.words, words...)
+	}
+	if cfg.Data != nil {
+		e.words = append(e.words, "--data", *cfg.Data)
 	}
 	if len(e.words) == 0 && c.Err() == nil {
 		c.Addf(t.Pos, "semantic_eval_cmd_args has no program")
@@ -92,7 +113,10 @@ func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 		}
 		argv[i] = plan.Concat(w, text[last:])
 	}
-	return plan.Step{Name: "eval", Nodes: t.Nodes, Env: clientEnv, Container: true, Argv: argv,
+	if e.own {
+		argv = append([]plan.Word{plan.Self()}, argv...)
+	}
+	return plan.Step{Name: "eval", Nodes: t.Nodes, Env: clientEnv, Container: !e.own, Argv: argv,
 		Log: "logs/eval-%t.log"}, nil
 }
 

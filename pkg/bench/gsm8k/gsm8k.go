@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/eval"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
@@ -56,6 +57,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	data, name, err := read(out, file)
 	if err == nil {
 		if part.Accuracy = parseFile(data, name, &part); part.Accuracy != nil {
+			addAnswers(out, name, &part)
 			compareLog(out, log, &part)
 			return part, nil
 		}
@@ -132,6 +134,10 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 	decode("num_shots", &a.Shots)
 	decode("latency", &a.Duration)
 	decode("total_output_tokens", &a.Tokens)
+	var own *eval.Own
+	if json.Unmarshal(keys["profllm"], &own) == nil && own != nil {
+		answered(a, own, name, part)
+	}
 	var stamp float64 // s since 1970; not in kept: it is no measured value
 	if json.Unmarshal(keys["timestamp"], &stamp) == nil && stamp > 0 && stamp < maxStamp {
 		a.Time = new(time.UnixMilli(int64(stamp * 1000)).UTC())

@@ -49,7 +49,11 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if err != nil {
 		return result.Part{}, err
 	}
-	names := candidates(sub)
+	names := candidates(sub, ".")
+	if p.Dir != "" { // a folder of its own, in which the program makes one for the model
+		names = append(names, below(sub)...)
+		slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
+	}
 	if len(names) == 0 {
 		return result.Part{}, fmt.Errorf("no results_*.json of lm-eval: %w", fs.ErrNotExist)
 	}
@@ -76,8 +80,8 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 }
 
 // candidates are the names of results, in the order of their times.
-func candidates(dir fs.FS) []string {
-	entries, err := fs.ReadDir(dir, ".")
+func candidates(dir fs.FS, folder string) []string {
+	entries, err := fs.ReadDir(dir, folder)
 	if err != nil {
 		return nil
 	}
@@ -85,12 +89,32 @@ func candidates(dir fs.FS) []string {
 	for _, e := range entries {
 		for _, pattern := range patterns {
 			if ok, _ := path.Match(pattern, e.Name()); ok && !e.IsDir() { // the patterns are ours
-				names = append(names, strings.TrimSuffix(e.Name(), ".xz"))
+				names = append(names, path.Join(folder, strings.TrimSuffix(e.Name(), ".xz")))
 			}
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// mostFolders bounds the folders that are looked into.
+const mostFolders = 64
+
+// below are the candidates in the folders of a folder.
+func below(dir fs.FS) []string {
+	entries, err := fs.ReadDir(dir, ".")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	n := 0
+	for _, e := range entries {
+		if e.IsDir() && n < mostFolders {
+			n++
+			names = append(names, candidates(dir, e.Name())...)
+		}
+	}
+	return names
 }
 
 // read takes the scores and chooses one of them.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -36,12 +37,13 @@ type sample struct {
 // filter of the score. Without the file it is nil; nil with a warning if the file says
 // something else than the score.
 func answers(dir fs.FS, f *clientfile.File, s result.Score) *result.Answers {
-	stem := strings.TrimSuffix(strings.TrimSuffix(f.Name, ".xz"), ".json")
+	folder, base := path.Split(f.Name)
+	stem := strings.TrimSuffix(strings.TrimSuffix(base, ".xz"), ".json")
 	at, isTime := strings.CutPrefix(stem, "results_")
 	if !isTime {
 		return nil
 	}
-	in, name, err := packed.Open(dir, "samples_"+s.Task+"_"+at+".jsonl")
+	in, name, err := packed.Open(dir, folder+"samples_"+s.Task+"_"+at+".jsonl")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

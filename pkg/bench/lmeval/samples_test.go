@@ -40,6 +40,16 @@ func TestSamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, p.Accuracy.Answers)
 
+	// where the program itself puts them: in a folder named after the model
+	below, err := lmeval.Parser{Dir: "raw"}.Parse(fstest.MapFS{
+		"raw/org__m/results_2026-11-22T01-18-52.123456.json":        {Data: []byte(fourQuestions)},
+		"raw/org__m/samples_gsm8k_2026-11-22T01-18-52.123456.jsonl": {Data: []byte(good)},
+		"raw/org__m/results_2026-11-20T01-18-52.123456.json":        {Data: []byte("{}")},
+	})
+	require.NoError(t, err)
+	require.Equal(t, want, below.Accuracy.Answers)
+	require.Equal(t, "org__m/results_2026-11-22T01-18-52.123456.json", below.Accuracy.Source)
+
 	for name, c := range map[string]struct{ text, says string }{
 		"other numbers":    {line(0, f, "1") + line(1, f, "1") + line(2, f, "1") + line(3, f, "0"), "3 of 4 are right, but the result says 0.5"},
 		"a part":           {line(0, f, "1") + line(1, f, "0"), "2 questions, but the result has others"},

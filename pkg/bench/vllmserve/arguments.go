@@ -18,6 +18,7 @@ import (
 // release, the newest that has the option decides.
 func CheckArguments(t *source.Table, p *arguments.Program, release string, unchecked ...string) error {
 	var c source.Complaints
+	t = limited(t)
 	for _, key := range t.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
 		if _, sglangsOwn := sglangs[name]; sglangsOwn || slices.Contains(planned, name) {
@@ -38,6 +39,7 @@ func CheckArguments(t *source.Table, p *arguments.Program, release string, unche
 // CheckOwnArguments refuses what the parser of profllm's client would refuse in the job.
 // It is that parser.
 func CheckOwnArguments(t *source.Table) error {
+	t = limited(t)
 	words := func(keys ...string) (list []string) {
 		for _, key := range keys {
 			for _, w := range option(key, t.Get(key)) {

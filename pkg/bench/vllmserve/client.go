@@ -21,7 +21,7 @@ import (
 type Config struct {
 	RandomInputLen  *int `toml:"random_input_len"`  // Tokens of each prompt; default 16.
 	RandomOutputLen *int `toml:"random_output_len"` // Tokens of each answer; default 128.
-	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight; default 16.
+	MaxConcurrency  *int `toml:"max_concurrency"`   // Requests in flight, or "none": no limit; default 16.
 	NumPrompts      *int `toml:"num_prompts"`       // Requests in all, or "5x": five times max_concurrency; default 30.
 }
 
@@ -31,8 +31,26 @@ type Load struct {
 	Release string             // of vLLM, as the test declares it; "" if it does not
 	Program *arguments.Program // vLLM's client, with the options of the test's build
 	own     bool               // profllm's client instead of vLLM's
+	all     bool               // as many requests in flight as the rate makes
 	flags   []flag
 	extra   *source.Table
+}
+
+// unlimited is the max_concurrency of a load without a limit.
+const unlimited = "none"
+
+// Unlimited reports whether a load has no limit of requests in flight.
+func Unlimited(t *source.Table) bool {
+	text, _ := t.Get("max_concurrency").Text()
+	return text == unlimited
+}
+
+// limited is a load without the word that sets no limit, as the client is given it.
+func limited(t *source.Table) *source.Table {
+	if Unlimited(t) {
+		return t.Without("max_concurrency")
+	}
+	return t
 }
 
 type flag struct {
@@ -55,6 +73,8 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	if t == nil {
 		t = source.NewTable(pos)
 	}
+	l.all = Unlimited(t)
+	t = limited(t)
 	known := source.NewTable(t.Pos)
 	for _, n := range names {
 		if v := t.Get(n); v != nil {
@@ -92,6 +112,9 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		{"random_input_len", cfg.RandomInputLen, 16}, {"random_output_len", cfg.RandomOutputLen, 128},
 		{"max_concurrency", cfg.MaxConcurrency, 16}, {"num_prompts", cfg.NumPrompts, 30},
 	} {
+		if l.all && f.key == "max_concurrency" {
+			continue
+		}
 		n := f.def
 		if f.v != nil {
 			n = *f.v
@@ -143,6 +166,9 @@ func (l *Load) Name() string {
 // Options is the load as plain data, for the record.
 func (l *Load) Options() map[string]any {
 	m := l.extra.Plain()
+	if l.all {
+		m["max_concurrency"] = unlimited
+	}
 	for _, f := range l.flags {
 		m[f.key] = f.value
 	}
@@ -273,12 +299,24 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	if l.own {
 		argv = []plan.Word{plan.Self()}
 	}
-	argv = append(argv, plan.Texts("bench", "serve", "--model", t.Model, "--base-url")...)
-	argv = append(argv, plan.Concat("http://", t.Host, ":", t.Port))
+	argv = append(argv, plan.Texts("bench", "serve")...)
+	argv = append(argv, l.Arguments(plan.Concat("http://", t.Host, ":", t.Port), t.Model, t.Dir, DefaultFile)...)
+	nodes := t.Nodes
+	if l.own && t.All.Count > 1 {
+		nodes = t.All
+		argv = append(argv, plan.Texts("--rendezvous", path.Join(t.Dir, "rendezvous.json"))...)
+	}
+	return plan.Step{Name: "bench", Nodes: nodes, Env: clientEnv, Container: !l.own, Argv: argv,
+		Log: "logs/bench-%t.log"}, nil
+}
+
+// Arguments are those of the client, without the words that start it, for a server at a URL.
+func (l *Load) Arguments(url plan.Word, model, dir, file string) []plan.Word {
+	argv := append(plan.Texts("--model", model, "--base-url"), url)
 	for _, f := range l.flags {
 		argv = append(argv, plan.Text("--"+dashed(f.key)), plan.Text(strconv.Itoa(f.value)))
 	}
-	argv = append(argv, plan.Texts("--result-dir", t.Dir, "--result-filename", DefaultFile, "--save-result")...)
+	argv = append(argv, plan.Texts("--result-dir", dir, "--result-filename", file, "--save-result")...)
 	for _, key := range l.extra.Keys() {
 		argv = append(argv, option(key, l.extra.Get(key))...)
 	}
@@ -290,13 +328,7 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 			argv = append(argv, plan.Text("--"+dashed(o[0])), plan.Text(o[1]))
 		}
 	}
-	nodes := t.Nodes
-	if l.own && t.All.Count > 1 {
-		nodes = t.All
-		argv = append(argv, plan.Texts("--rendezvous", path.Join(t.Dir, "rendezvous.json"))...)
-	}
-	return plan.Step{Name: "bench", Nodes: nodes, Env: clientEnv, Container: !l.own, Argv: argv,
-		Log: "logs/bench-%t.log"}, nil
+	return argv
 }
 
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }

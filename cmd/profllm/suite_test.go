@@ -1,0 +1,262 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/suite"
+)
+
+// A scenario measures every suite on one start of the server, and each record has the values of
+// its run, the endpoint among them.
+//
+// covers: BEN-3
+func TestScenarioOfSuites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs a rehearsal")
+	}
+	dir := t.TempDir()
+	scenario := `name = "suites"
+[[Tests]]
+id = "all"
+test_template_name = "vllm"
+  [Tests.cmd_args]
+  docker_image_url = "vllm/vllm-openai:v0.11.0"
+  [[Tests.phases]]
+  suite = "throughput, prefill, decode, latency, concurrency, longctx, sweep"
+  bench_cmd_args = { num_prompts = 4 }
+  [[Tests.phases]]
+  suite = "sharegpt, sonnet"
+  bench_cmd_args = { num_prompts = 4, dataset_path = "/data/any" }
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(scenario), 0o644))
+	got := profllm(t, dir, nil, "rehearse", "s.toml", "--speed", "1000", "--output-dir", "out")
+	require.NotEqual(t, exitJobFailed, got.code, got.stderr)
+	roots, err := filepath.Glob(filepath.Join(dir, "out", "*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	runs, _ := suite.Expand([]string{suite.Bench, suite.Sweep})
+	require.Len(t, runs, 54)
+	for _, r := range runs {
+		record := readResult(t, filepath.Join(roots[0], "all/0", r.Name))
+		require.Equal(t, 4, *record.Results.CompletedRequests, r.Name)
+		s := record.Config.Settings
+		for key, v := range r.Arguments(source.Pos{}, suite.Parity).Without("num_prompts").Plain() {
+			require.Equal(t, fmt.Sprint(v), s["bench_cmd_args."+key], "%s %s", r.Name, key)
+		}
+		require.Equal(t, "openai-chat", s["bench_cmd_args.backend"])
+		require.Equal(t, "/v1/chat/completions", s["bench_cmd_args.endpoint"])
+		require.Equal(t, "42", s["bench_cmd_args.seed"])
+		require.Regexp(t, "--label "+r.Suite+"[^ ]*-n4 ", strings.Join(record.Provenance.Commands[1].Argv, " "))
+	}
+}
+
+// fastServer is a simulated server whose time passes faster, in an environment of clients.
+func fastServer(t *testing.T) (address string, env []string) {
+	t.Helper()
+	port := freePort(t)
+	env = []string{"PROFLLM_SIM_SPEED=1000"}
+	return startServer(t, port, command(t.TempDir(), env, "sim", "vllm", "serve", "/models/tiny",
+		"--served-model-name", "tiny", "--host", "127.0.0.1", "--port", port)), env
+}
+
+// onlyFolder is the only folder of a measurement.
+func onlyFolder(t *testing.T, dir string) string {
+	t.Helper()
+	roots, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	return roots[0]
+}
+
+// resultKeys are the keys of a result file.
+func resultKeys(t *testing.T, file string) map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	keys := map[string]any{}
+	require.NoError(t, json.Unmarshal(data, &keys))
+	return keys
+}
+
+// A suite measures a server that is up, by default with profllm's client. Each run has a file named
+// by its suite and parameters, and a record that reports read; a measurement is continued where it
+// ended.
+//
+// covers: BEN-2, BEN-3, BEN-4, BEN-9, BEN-11, BEN-14, BEN-16, SWP-4
+func TestBenchSuite(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	dir := t.TempDir()
+	call := func(args ...string) outcome {
+		t.Helper()
+		return profllm(t, dir, env, append([]string{"bench", "suite"}, args...)...)
+	}
+	got := call("latency-short,concurency,prefil", "--base-url", address)
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.stderr, "unknown suite \"concurency\"\n\thint: did you mean \"concurrency\"?")
+	require.Contains(t, got.stderr, "unknown suite \"prefil\"")
+	require.NoDirExists(t, filepath.Join(dir, "results"), "nothing was measured")
+	got = call("latency", "--base-url", address, "--", "--random-input-len", "4")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.stderr, "--random-input-len would make the runs of suite latency the same")
+
+	flags := []string{"--", "--num-prompts", "8", "--goodput", "ttft:100000", "tpot:100000", "--profile", "--burstiness=2.5"}
+	got = call(append([]string{"latency-short,concurrency-4", "--base-url", address, "--name", "day", "--output", "json"},
+		flags...)...)
+	require.Equal(t, exitOK, got.code, got.stderr)
+	requireDocumented(t, "Suites", got)
+	d := readDocument[document.Suites](t, got)
+	require.Equal(t, "tiny", d.Model)
+	require.Len(t, d.Runs, 2)
+	require.Len(t, d.Results, 2)
+	root := onlyFolder(t, filepath.Join(dir, "results"))
+	require.Regexp(t, `/day_[-0-9]{10}_[-0-9]{8}$`, root)
+
+	keys := resultKeys(t, filepath.Join(root, "concurrency-4/raw/concurrency-in512-out256-rateinf-c4-n8.json"))
+	for key, want := range map[string]any{
+		"label": "concurrency-in512-out256-rateinf-c4-n8", "scenario": "day", "suite": "concurrency",
+		"run": "concurrency-4", "endpoint": "/v1/chat/completions", "backend": "openai-chat", "max_concurrency": 4.0,
+		"num_prompts": 8.0, "simulated": "true", "burstiness": 2.5, "completed": 8.0,
+	} {
+		require.Equal(t, want, keys[key], key)
+	}
+	for _, family := range []string{"ttft", "tpot", "itl", "e2el"} {
+		for _, p := range []string{"p50", "p90", "p95", "p99"} {
+			require.Contains(t, keys, p+"_"+family+"_ms")
+		}
+	}
+	require.Positive(t, keys["request_goodput"])
+	log, err := os.ReadFile(filepath.Join(root, "concurrency-4/logs/bench-0.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "start profiler", "the flag reached the client; the simulated server has no profiler")
+	record := readResult(t, filepath.Join(root, "latency-short"))
+	require.True(t, record.Simulated)
+	require.Equal(t, "day/latency-short", record.Suite)
+	require.Equal(t, "/v1/chat/completions", record.Config.Benchmark.Endpoint)
+	require.Equal(t, 128, *record.Config.Benchmark.InputTokens)
+	require.Equal(t, "2.5", record.Config.Settings["bench_cmd_args.burstiness"])
+	require.Equal(t, "42", record.Config.Settings["bench_cmd_args.seed"])
+	var parameters []map[string]any
+	data, err := os.ReadFile(filepath.Join(root, "bench_params.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &parameters))
+	require.Equal(t, "concurrency-4", parameters[1]["_benchmark_name"])
+	require.Equal(t, 4.0, parameters[1]["max_concurrency"])
+	require.NotContains(t, parameters[0], "max_concurrency")
+
+	got = call(append([]string{"latency-short,concurrency-4,throughput", "--base-url", address, "--name", "day", "--resume",
+		root}, flags...)...)
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Contains(t, got.stderr, "1/3 latency-in128-out128-rate1-n8: kept")
+	require.Contains(t, got.stderr, "3/3 throughput-in512-out256-rateinf-n8: measured")
+	got = call("latency-short", "--base-url", address, "--resume", root, "--", "--num-prompts", "9")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.stderr, "was measured with")
+	got = profllm(t, dir, nil, "report", root)
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Contains(t, got.stdout, "concurrency-4")
+	require.Equal(t, exitOK, profllm(t, dir, nil, "collect", root).code)
+}
+
+// A given client gets its arguments as they are. One run that fails stops no other, has a record,
+// and decides the exit code; it is measured again when the measurement is continued.
+//
+// covers: BEN-12
+func TestSuiteOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	dir := t.TempDir()
+	script := `for a; do case $a in concurrency-*-c1-*) test -e fixed || exit 3;; esac; done
+exec "$BINARY" sim vllm bench serve "$@"
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a client.sh"), []byte(script), 0o644))
+	env = append(env, "BINARY="+binary)
+	args := []string{"bench", "suite", "concurrency-1,concurrency-4", "--base-url", address, "--client",
+		"sh 'a client.sh'"}
+	flags := []string{"--", "--num-prompts", "8", "--extra-body", `{"user": "a $b 'c'"}`}
+	got := profllm(t, dir, env, append(args, flags...)...)
+	require.Equal(t, exitJobFailed, got.code, got.stderr)
+	root := onlyFolder(t, filepath.Join(dir, "results"))
+	bad := readResult(t, filepath.Join(root, "concurrency-1"))
+	require.Equal(t, result.Failed, bad.Status)
+	require.Contains(t, fmt.Sprint(bad.Warnings), "exit status 3")
+	good := readResult(t, filepath.Join(root, "concurrency-4"))
+	require.Equal(t, 8, *good.Results.CompletedRequests)
+	require.Equal(t, "sh 'a client.sh'", good.Provenance.Imported.From)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fixed"), nil, 0o644))
+	got = profllm(t, dir, env, append(append(args, "--resume", root), flags...)...)
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Equal(t, 8, *readResult(t, filepath.Join(root, "concurrency-1")).Results.CompletedRequests)
+	require.FileExists(t, filepath.Join(root, "concurrency-1/attempts/1/import.json"))
+}
+
+// A run of which no request completes is invalid, though the client left a file.
+//
+// covers: BEN-13
+func TestSuiteWithoutResults(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	dir := t.TempDir()
+	got := profllm(t, dir, env, "bench", "suite", "latency-short", "--base-url", address, "--", "--num-prompts", "4",
+		"--extra-body", `{"model": "another"}`)
+	require.Equal(t, exitJobFailed, got.code, got.stderr)
+	root := onlyFolder(t, filepath.Join(dir, "results"))
+	record := readResult(t, filepath.Join(root, "latency-short"))
+	require.False(t, record.Validity.Valid)
+	require.Contains(t, record.Validity.Words, "no-success")
+}
+
+// The real vLLM is measured with suites, by profllm's client and by vLLM's own, which leave files of the
+// same keys, and it is asked the questions of an evaluation.
+func TestVLLMSuite(t *testing.T) {
+	home := vllmHome(t)
+	env := []string{"PATH=" + filepath.Join(home, "venv/bin") + ":" + os.Getenv("PATH"), "HF_HUB_OFFLINE=1",
+		"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_CPU_OMP_THREADS_BIND=nobind", "VLLM_SERVER_DEV_MODE=1"}
+	port, model := freePort(t), filepath.Join(home, "tiny")
+	serve := exec.Command(filepath.Join(home, "venv/bin/vllm"), "serve", model, "--served-model-name", "tiny", "--load-format",
+		"dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "16", "--host",
+		"127.0.0.1", "--port", port, "--distributed-executor-backend", "uni")
+	serve.Env = append(os.Environ(), env...)
+	address := startServer(t, port, serve)
+	dir := t.TempDir()
+	keys := map[string][]string{}
+	for name, more := range map[string][]string{
+		"own":    nil,
+		"theirs": {"--client", filepath.Join(home, "venv/bin/vllm") + " bench serve", "--release", "0.32.0"},
+	} {
+		args := append([]string{"bench", "suite", "throughput,prefill-in128,decode-out128,latency-short,concurrency-4",
+			"--base-url", address, "--cache", "empty", "--result-dir", name}, more...)
+		got := profllm(t, dir, env, append(args, "--", "--num-prompts", "4", "--tokenizer", model, "--request-rate", "inf")...)
+		require.Equal(t, exitOK, got.code, got.stderr)
+		root := onlyFolder(t, filepath.Join(dir, name))
+		record := readResult(t, filepath.Join(root, "concurrency-4"))
+		require.Equal(t, 4, *record.Results.CompletedRequests)
+		require.False(t, record.Simulated)
+		file := resultKeys(t, filepath.Join(root, "throughput/raw/throughput-in512-out256-rateinf-n4.json"))
+		delete(file, "profllm")
+		keys[name] = slices.Sorted(maps.Keys(file))
+	}
+	require.Equal(t, keys["theirs"], keys["own"])
+
+	arithmetic(t, dir, 20)
+	got := profllm(t, dir, env, "eval", "gsm8k", "--port", port, "--data", ".", "--max-tokens", "8", "--save-results",
+		"e/vllm-gsm8k.json")
+	require.Equal(t, exitOK, got.code, got.stderr)
+	e := resultKeys(t, filepath.Join(dir, "e/vllm-gsm8k.json"))
+	require.Equal(t, 20.0, e["num_questions"])
+	require.Positive(t, e["total_output_tokens"])
+}
