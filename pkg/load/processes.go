@@ -54,6 +54,7 @@ func (o *Options) checkProcesses() error {
 		return errors.New("--rank and --ranks need --rendezvous")
 	case o.Rendezvous != "" && o.Processes > 1:
 		return errors.New("--processes and --rendezvous exclude each other: start as many processes as there are ranks")
+	case o.Rendezvous != "" && o.Rank == 0 && o.Ranks == 0: // [Shared.InSlurm] says which
 	case o.Rendezvous != "" && (o.Rank < 0 || o.Rank >= o.Ranks):
 		return fmt.Errorf("--rank is %d, must be 0 to %d, which is --ranks less 1", o.Rank, o.Ranks-1)
 	case n > o.concurrency() || n > o.NumPrompts && o.NumPrompts > 0:
@@ -80,7 +81,8 @@ func (o *Options) digest() string {
 type crew struct {
 	*workers.Coordinator
 	lost     context.CancelCauseFunc
-	folder   string // of the rendezvous file, if it is ours
+	file     string // the rendezvous file
+	folder   string // its own, if any
 	children sync.WaitGroup
 	end      context.CancelFunc // of the children
 }
@@ -103,6 +105,7 @@ func (o *Options) call(
 		}
 		file = filepath.Join(c.folder, "rendezvous.json")
 	}
+	c.file = file
 	if c.Coordinator, err = workers.Meet(file, n, local, o.digest(), prefix, clock); err == nil && local {
 		ctx, c.end = context.WithCancel(ctx)
 		err = c.start(ctx, o.Again, file, n, stderr)
@@ -148,8 +151,9 @@ func (c *crew) close() {
 	}
 	c.end()
 	c.children.Wait()
+	os.Remove(c.file) // nobody is to find it; if it stays, so does a secret that opens nothing
 	if c.folder != "" {
-		os.RemoveAll(c.folder)
+		os.Remove(c.folder)
 	}
 }
 

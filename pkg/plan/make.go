@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -128,7 +129,8 @@ type Target struct {
 	Host  Word // address, without scheme
 	Port  Word
 	Model string
-	Nodes Slice  // where the client runs
+	Nodes Slice  // where a client of one process runs: one node
+	All   Slice  // the nodes of clients, for one of several processes
 	Dir   string // where it writes, absolute
 
 	Disaggregated bool
@@ -219,9 +221,9 @@ func Make(in Input) (*Plan, error) {
 	visible, secrets, err := p.environment(in)
 	c.Add(err)
 	var service Service
-	if p.Job.Nodes > 0 { // else the count itself was refused
+	if c.Add(p.roomForServers(in)); c.Err() == nil {
 		service, err = in.Workload.Serve(Cluster{
-			Nodes: p.Job.Nodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
+			Nodes: p.Job.Nodes - in.Test.ClientNodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
 			MPI:         in.System.MPI,
 			VisibleGPUs: visible, Shared: in.System.Standalone(), Simulated: in.Simulated,
 		})
@@ -229,6 +231,9 @@ func Make(in Input) (*Plan, error) {
 	}
 	if c.Err() != nil {
 		return nil, c.Err()
+	}
+	if n := in.Test.ClientNodes; n > 0 {
+		service.ClientNodes = Slice{Offset: p.Job.Nodes - n, Count: n}
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	if in.System.Standalone() {
@@ -273,6 +278,20 @@ func Make(in Input) (*Plan, error) {
 	return p, nil
 }
 
+// roomForServers checks that the nodes of the job suffice for the clients that are to be alone.
+func (p *Plan) roomForServers(in Input) error {
+	n, pos := in.Test.ClientNodes, in.Test.PosOf("client_nodes")
+	switch {
+	case n < 0:
+		return source.Errorf(pos, "client_nodes is %d, must be 0 or more", n)
+	case n > 0 && p.Job.Nodes > 0 && n >= p.Job.Nodes:
+		return source.Errorf(pos, "client_nodes is %d, but the test has %s: none is left for the servers", n,
+			quantity.Count(p.Job.Nodes, "node")).
+			Hintf("set num_nodes to the nodes of the servers and of the client together")
+	}
+	return nil
+}
+
 // load makes the commands of one load.
 func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	var c source.Complaints
@@ -300,7 +319,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	for _, client := range in.Clients {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
-			Nodes: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
+			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
 		})
 		c.Add(err)
 		step.Log = p.below(l.Dir, step.Log)

@@ -484,6 +484,10 @@ func nothingToMeasure(t scenario.Test) error {
 		c.Add(source.Errorf(t.PosOf("client"), "test %q: a %s test serves nothing, so client = %q has no effect", t.ID,
 			t.Template, t.Client).Hintf("remove it"))
 	}
+	if t.ClientNodes != 0 {
+		c.Add(source.Errorf(t.PosOf("client_nodes"), "test %q: a %s test serves nothing, so client_nodes has no effect",
+			t.ID, t.Template).Hintf("remove it"))
+	}
 	return c.Err()
 }
 
@@ -553,6 +557,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	c.Add(err)
 	in.APICheck, err = apiCheck(t)
 	c.Add(err)
+	c.Add(clientNodes(t))
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -577,6 +582,15 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 			fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))
 	}
 	return p, nil
+}
+
+// clientNodes checks that the client of a test can use the nodes that it has to itself.
+func clientNodes(t scenario.Test) error {
+	if t.ClientNodes > 1 && t.Client != "profllm" {
+		return source.Errorf(t.PosOf("client_nodes"), "test %q: client_nodes is %d, but this load client is one process",
+			t.ID, t.ClientNodes).Hintf("set client = \"profllm\", or client_nodes = 1")
+	}
+	return nil
 }
 
 // NotRunnable says why tests cannot run although they can be read, "" if they can: their

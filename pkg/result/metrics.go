@@ -138,6 +138,8 @@ type SteadyState struct {
 // Client is how the load client itself performed, if it reports that.
 type Client struct {
 	Program      string   `json:"program" jsonschema:"the client's name"`
+	Processes    *int     `json:"processes,omitempty" jsonschema:"client processes that shared the load"`
+	ClockError   *float64 `json:"clock_error_ms,omitempty" jsonschema:"how far the clocks of the other client processes may be off"`
 	Threads      *int     `json:"threads,omitempty" jsonschema:"threads that send and read"`
 	CPUSeconds   *float64 `json:"cpu_s,omitempty" jsonschema:"CPU time of the client during the window"`
 	SendDelayP99 *float64 `json:"send_delay_p99_ms,omitempty" jsonschema:"p99 of the time from when a request could be sent until its first byte was sent"`

@@ -111,9 +111,12 @@ type entry struct {
 	// site's.
 	Network string `toml:"network"`
 	// "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
-	Client string  `toml:"client"`
-	Phases []Phase `toml:"phases"` // Several loads on one server start, in order (profllm).
-	Sweep  Sweep   `toml:"sweep"`  // How the points of a sweep are run (profllm).
+	Client string `toml:"client"`
+	// Last nodes of the job, on which only the load client runs; more than one need client =
+	// "profllm" (profllm). Default 0: the client runs on the first node, beside a server.
+	ClientNodes int     `toml:"client_nodes"`
+	Phases      []Phase `toml:"phases"` // Several loads on one server start, in order (profllm).
+	Sweep       Sweep   `toml:"sweep"`  // How the points of a sweep are run (profllm).
 	// Shell text that runs behind the clients of each load, where they run (profllm); a failure makes
 	// the load fail.
 	AfterLoad string `toml:"after_load"`

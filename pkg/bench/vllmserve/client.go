@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -320,7 +321,12 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	}
 	argv = append(argv, plan.Texts("bench", "serve")...)
 	argv = append(argv, l.Arguments(plan.Concat("http://", t.Host, ":", t.Port), t.Model, t.Dir, DefaultFile)...)
-	return plan.Step{Name: "bench", Nodes: t.Nodes, Env: clientEnv, Container: !l.own, Argv: argv,
+	nodes := t.Nodes
+	if l.own && t.All.Count > 1 {
+		nodes = t.All
+		argv = append(argv, plan.Texts("--rendezvous", path.Join(t.Dir, "rendezvous.json"))...)
+	}
+	return plan.Step{Name: "bench", Nodes: nodes, Env: clientEnv, Container: !l.own, Argv: argv,
 		Log: "logs/bench-%t.log"}, nil
 }
 

@@ -260,6 +260,10 @@ func (r *reader) client(f field) {
 			if string(g.raw) == "true" {
 				r.warn(result.CutShort, g, "the client was stopped; its numbers cover a part of the load")
 			}
+		case "processes":
+			c.Processes = r.count(g)
+		case "clock_error_ms":
+			c.ClockError = r.optional(g)
 		case "loops":
 			c.Threads = r.count(g)
 		case "started":
