@@ -13,7 +13,6 @@ import (
 
 // The sweep of vLLM itself is drawn as vLLM draws it, into files whose names say what is in them. A
 // file of another kind is not overwritten.
-// covers: PLOT-1, PLOT-4
 func TestPlotSweepOfVLLM(t *testing.T) {
 	dir := t.TempDir()
 	copyTree(t, "../../pkg/interchange/testdata/sweep", filepath.Join(dir, "sweep"))
@@ -56,7 +55,6 @@ func TestPlotSweepOfVLLM(t *testing.T) {
 }
 
 // Records are drawn on the terminal, with the costs of a price that is given.
-// covers: PLOT-3, PLOT-8
 func TestPlotRecords(t *testing.T) {
 	dir := t.TempDir()
 	for i, throughput := range []float64{1000, 2000} {

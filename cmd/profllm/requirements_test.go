@@ -42,11 +42,11 @@ var requirementAreas = map[string]string{
 	"LBEN": "compatibility with vLLM's benchmark",
 	"LIB":  "library functions",
 	"LRES": "GPUs, ports and processes",
+	"MET":  "definitions of metrics",
 	"OFF":  "benchmarks without a server",
 	"OUT":  "reported metrics",
 	"PAR":  "parallelism and GPUs",
 	"PERF": "live monitoring",
-	"PLOT": "figures",
 	"PRF":  "profilers of servers",
 	"PL-D": "defects of other benchmark tools that profllm avoids",
 	"PL-F": "causes of failures",
@@ -63,7 +63,6 @@ var requirementAreas = map[string]string{
 	"TST":  "checks of a server's API",
 	"UC":   "use cases",
 	"VLM":  "vLLM",
-	"WIRE": "requests and answers of the load client",
 }
 
 // allowedPages may name ids besides the generated page.

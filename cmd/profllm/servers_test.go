@@ -87,8 +87,6 @@ func TestRehearseServerRestarted(t *testing.T) {
 }
 
 // profllm's client measures simulated servers over each of its protocols in a job.
-//
-// covers: WIRE-1, WIRE-3, WIRE-8
 func TestRehearseProtocols(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs four rehearsals")

@@ -114,7 +114,7 @@ func (tap *wiretap) take() []wire {
 // the body. Differences on purpose: headers of the HTTP library; a random prompt is sent as ids
 // where the server takes them, which vLLM's client turns into text; a null logprobs is left out.
 //
-// covers: LBEN-1, LIB-4, WIRE-3
+// covers: LBEN-1, LIB-4
 func TestVLLMRequests(t *testing.T) {
 	home := vllmHome(t)
 	dir := t.TempDir()
@@ -206,8 +206,6 @@ func requireKeysOfVLLM(t *testing.T, theirs, ours string) {
 }
 
 // Our client measures the real engine over every protocol that it has.
-//
-// covers: WIRE-1, WIRE-2, WIRE-8
 func TestVLLMProtocols(t *testing.T) {
 	home := vllmHome(t)
 	measure := func(t *testing.T, address, flags string) map[string]any {

@@ -61,7 +61,6 @@ func figures() map[string]figure.Figure {
 }
 
 // The bytes of a figure are always the same.
-// covers: PLOT-2
 func TestGolden(t *testing.T) {
 	for name, f := range figures() {
 		var svg, text bytes.Buffer
@@ -125,7 +124,6 @@ func all(t *testing.T, f figure.Figure) (svg []byte, text string) {
 }
 
 // Text is text, whatever it says and however long it is.
-// covers: PLOT-2
 func TestHostileText(t *testing.T) {
 	for _, evil := range []string{
 		"</text><script>alert(1)</script>\"'&\x00\x1b[31m\u202e",

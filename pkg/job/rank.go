@@ -73,7 +73,7 @@ func (j *Job) join(r Rank, rank int, argv, environ []string) (words, env []strin
 	}
 	tasks, err := strconv.Atoi(cmp.Or(j.Env("SLURM_STEP_NUM_TASKS"), j.Env("SLURM_NTASKS")))
 	if err != nil || len(hosts) == 0 {
-		return nil, nil, fmt.Errorf("Slurm does not say how many tasks the step has on its %d nodes", len(hosts))
+		return nil, nil, fmt.Errorf("SLURM_STEP_NUM_TASKS and SLURM_NTASKS do not say how many tasks run on the %d nodes of the step", len(hosts))
 	}
 	each := max(tasks/len(hosts), 1)
 	head := hosts[0]

@@ -66,7 +66,6 @@ func (s *recorder) bodies() (list []string) {
 
 const wholeResponse = answertest.CreatedEvent + answertest.DeltaEvent + answertest.ReasoningEvent + answertest.TextDoneEvent
 
-// covers: WIRE-1, WIRE-3
 func TestBackends(t *testing.T) {
 	for _, tt := range []struct {
 		backend, path, answer, body string
@@ -104,7 +103,6 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// covers: WIRE-3
 func TestPoolingReportsWhatVLLMReports(t *testing.T) {
 	s := record(t, answertest.Embeddings, `{"data":[],"usage":{"prompt_tokens":7}}`)
 	o := parse(t, "--model m --num-prompts 6 --random-input-len 4 --max-concurrency 1 --request-rate 10000 --backend vllm-pooling "+
@@ -173,7 +171,6 @@ func TestSeveralTextsInARequest(t *testing.T) {
 	require.Contains(t, chatPrompt.fits(texts), "needs one chat a request")
 }
 
-// covers: WIRE-4
 func TestAdapters(t *testing.T) {
 	models := func(line string) (list []string) {
 		s := record(t, wholeStream)
@@ -202,7 +199,6 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// covers: WIRE-4
 func TestChatTemplateArguments(t *testing.T) {
 	o := parse(t, `--backend openai-chat --chat-template-kwargs {"enable_thinking":false,"a":[1]}`)
 	body := bodiesOf(&o, "m", []dataset.Request{{Prompt: dataset.UserMessage("hi"), Output: 2}}).render(nil, 0)
@@ -211,7 +207,6 @@ func TestChatTemplateArguments(t *testing.T) {
 	require.JSONEq(t, `{"enable_thinking":false,"a":[1]}`, string(is["chat_template_kwargs"]))
 }
 
-// covers: WIRE-5
 func TestProbes(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 		probes, rest := make(chan struct{}, 100), make(chan struct{})
@@ -287,7 +282,6 @@ func TestProbesThatFail(t *testing.T) {
 	require.NotContains(t, string(raw), "probe_max")
 }
 
-// covers: WIRE-2, WIRE-3
 func TestRanks(t *testing.T) {
 	s := record(t, answertest.Ranks)
 	r, err := Run(t.Context(), parse(t, "--model m --num-prompts 6 --random-input-len 10 --random-batch-size 3 --backend vllm-rerank "+

@@ -65,7 +65,6 @@ func startChatter(t *testing.T) *chatter {
 	return c
 }
 
-// covers: WIRE-8
 func TestConversationsAreSentTurnByTurn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "talks.jsonl")
 	var lines strings.Builder
@@ -110,7 +109,6 @@ func TestConversationsAreSentTurnByTurn(t *testing.T) {
 	})
 }
 
-// covers: WIRE-8
 func TestConversationEndsWithATurnThatFails(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 		s := startChatter(t)

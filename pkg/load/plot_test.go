@@ -36,7 +36,6 @@ func elements(t *testing.T, text string) map[string]int {
 // svg cuts the drawing out of a page.
 func svg(page string) string { return page[strings.Index(page, "<svg"):strings.Index(page, "</body>")] }
 
-// covers: WIRE-10
 func TestPlots(t *testing.T) {
 	s := start(t, loadtest.Options{Fault: func(n int) loadtest.Fault { return loadtest.Fault{Status: n % 2 * 500} }})
 	dir := filepath.Join(t.TempDir(), "new")

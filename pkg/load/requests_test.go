@@ -28,7 +28,6 @@ func lines(t *testing.T, name string) (list []map[string]any) {
 	return list
 }
 
-// covers: WIRE-9
 func TestSavedRequests(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 		s := start(t, loadtest.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond, Fault: func(n int) loadtest.Fault {
@@ -69,7 +68,6 @@ func TestSavedRequests(t *testing.T) {
 
 func requestNumber(i int) []byte { raw, _ := json.Marshal(i); return raw }
 
-// covers: WIRE-9
 func TestSavedRequestsOfAnInterruptedRun(t *testing.T) {
 	s := start(t, loadtest.Options{TTFT: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -493,7 +493,6 @@ func TestServerThatClosesIdleConnections(t *testing.T) {
 	require.Greater(t, opened.Load(), int64(10), "the server did close connections")
 }
 
-// covers: WIRE-7
 func TestHTTPSAndHeaders(t *testing.T) {
 	var seen atomic.Pointer[http.Header]
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -47,7 +47,7 @@ func readSample(t *testing.T, name string, into any) {
 	require.NoError(t, json.Unmarshal(raw, into))
 }
 
-// covers: OUT-3 PL-Q2
+// covers: OUT-3 PL-Q2, MET-1
 func TestStatisticsAgreeWithVLLM(t *testing.T) {
 	var arrays detailed
 	readSample(t, "serve-detailed.json", &arrays)

@@ -27,7 +27,6 @@ func measured(t *testing.T, line string, end float64, outcomes ...answer.Outcome
 	return &measurement{options: &o, outcomes: outcomes, arrivals: make([]time.Duration, len(outcomes)), end: int64(end * second), started: time.Now()}
 }
 
-// covers: WIRE-6
 func TestSteadyPartAtAConcurrency(t *testing.T) {
 	s := measured(t, "--max-concurrency 2", 10,
 		sent(1, 2, 3), // the ramp: one alone up to 2
@@ -53,7 +52,6 @@ func TestSteadyPartAtAConcurrency(t *testing.T) {
 	require.Contains(t, s.Families["tpot"].Percentiles, "50")
 }
 
-// covers: WIRE-6
 func TestSteadyPartAtARate(t *testing.T) {
 	var list []answer.Outcome
 	for i := range 20 {
@@ -72,7 +70,6 @@ func TestSteadyPartAtARate(t *testing.T) {
 	require.Equal(t, "rate", s.Rule, "the limit was never reached")
 }
 
-// covers: WIRE-6
 func TestRunsWithoutASteadyPart(t *testing.T) {
 	unsent := answer.Outcome{}
 	for name, tt := range map[string]struct {

@@ -20,8 +20,6 @@ const tlsVariable = "PROFLLM_LOAD_TLS_SERVER"
 
 // An authority in SSL_CERT_FILE is trusted, as OpenSSL and so vLLM's client do. Go reads the variable
 // once, so that each client here is a process of its own.
-//
-// covers: WIRE-7
 func TestAuthorityOfTheEnvironment(t *testing.T) {
 	if url := os.Getenv(tlsVariable); url != "" {
 		_, err := Run(t.Context(), parse(t, "--num-prompts 2 --probe-request-rate 1 --base-url "+url), time.Now, io.Discard, io.Discard)

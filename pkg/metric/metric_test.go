@@ -40,7 +40,6 @@ func TestFloors(t *testing.T) {
 
 // Costs follow from the price of the GPUs and from energy that was measured; a number that they are
 // computed from and that a check withholds, withholds them.
-// covers: PLOT-8
 func TestCost(t *testing.T) {
 	r := &result.Result{Validity: &result.Validity{}}
 	m := &r.Results

@@ -21,7 +21,6 @@ func lookup(m map[string]*float64) pareto.Run {
 	}
 }
 
-// covers: PLOT-1
 func TestUsersAndGPUs(t *testing.T) {
 	n := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
@@ -54,7 +53,6 @@ func TestUsersAndGPUs(t *testing.T) {
 	require.ErrorContains(t, err, "bad is no number")
 }
 
-// covers: PLOT-1
 func TestFrontier(t *testing.T) {
 	points := []pareto.Point{
 		{PerUser: 1, PerGPU: 10}, {PerUser: 2, PerGPU: 9}, {PerUser: 2, PerGPU: 8}, {PerUser: 3, PerGPU: 9}, {PerUser: 0.5, PerGPU: 9.9},

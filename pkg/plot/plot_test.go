@@ -77,7 +77,6 @@ func latency(t *testing.T, runs []records.Run) plot.Named {
 
 // A curve goes through the loads of a configuration, repeats are averaged, and every point is labelled
 // with its load.
-// covers: PLOT-3
 func TestLatency(t *testing.T) {
 	n := latency(t, sweepOf())
 	require.Equal(t, 3, n.Series)
@@ -102,7 +101,6 @@ func TestLatency(t *testing.T) {
 
 // Suspect runs are hollow, invalid ones are left out, simulated ones labelled and never averaged with
 // measured ones: each is said.
-// covers: PLOT-3
 func TestWhatMayBeBelieved(t *testing.T) {
 	runs := sweepOf()
 	suspect(&runs[0])
@@ -140,7 +138,6 @@ func TestWhatMayBeBelieved(t *testing.T) {
 
 // Figures, rows, columns and curves are by values of columns, in the order of these values; the axes
 // of one figure are the same.
-// covers: PLOT-4
 func TestGrid(t *testing.T) {
 	table := plot.NewTable(sweepOf(), nil)
 	list, err := plot.Grid(table, plot.GridOptions{
@@ -177,7 +174,6 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// covers: PLOT-4
 func TestConditionsAndBins(t *testing.T) {
 	for text, want := range map[string]int{
 		"max_concurrency<16": 6, "max_concurrency<=16": 12, "max_concurrency>4,tensor_parallel_size!=1": 4, "max_concurrency>=16": 6,
@@ -216,7 +212,6 @@ func TestConditionsAndBins(t *testing.T) {
 }
 
 // The GPUs of a record are those that served; a load without a limit counts as in vLLM.
-// covers: PLOT-1
 func TestParetoOfRecords(t *testing.T) {
 	runs := sweepOf()
 	runs = append(runs, runOf(4, 0, 1, 999, 10, func(r *records.Run) {
@@ -246,7 +241,6 @@ func TestParetoOfRecords(t *testing.T) {
 
 // Speed-up and efficiency are against the smallest configuration, one curve for each load; runs that
 // must not be compared are refused.
-// covers: PLOT-5
 func TestScaling(t *testing.T) {
 	n, err := plot.Scaling(plot.NewTable(sweepOf(), nil), plot.ScalingOptions{})
 	require.NoError(t, err)
@@ -273,7 +267,6 @@ func TestScaling(t *testing.T) {
 }
 
 // A distribution is of single requests where these were kept, else of percentiles, and says which.
-// covers: PLOT-6
 func TestDistribution(t *testing.T) {
 	dir := t.TempDir()
 	reporttest.Write(t, dir+"/raw/vllm-bench.json", `{"duration": 1, "completed": 4, "num_prompts": 5, "ttfts": [0.2, 0.1, 0.4, 0.3, 0],

@@ -41,7 +41,6 @@ func job(t *testing.T, gpus int) []records.Run {
 	return []records.Run{runOf(1, 4, 1, 100, 20, func(r *records.Run) { r.Dir, r.Job = dir, dir }, simulated)}
 }
 
-// covers: PLOT-7
 func TestTimeline(t *testing.T) {
 	n, err := plot.Timeline(job(t, 2))
 	require.NoError(t, err)

@@ -49,7 +49,6 @@ func sweepTable(t *testing.T, path string) *plot.Table {
 
 // The points and the frontier are those of vllm bench sweep plot_pareto, and the means and their
 // spread those of vllm bench sweep plot, for real and for made-up sweeps.
-// covers: PLOT-1
 func TestFiguresAreThoseOfVLLM(t *testing.T) {
 	data, err := os.ReadFile("testdata/vllm/expected.json")
 	require.NoError(t, err)

@@ -181,7 +181,7 @@ func TestPercentileFallsBackToTheMedian(t *testing.T) {
 	require.False(t, ok)
 }
 
-// covers: CD-32, CD-33
+// covers: CD-32, CD-33, MET-2
 func TestMergeDerivesRatesPerGPUAndUser(t *testing.T) {
 	r := &result.Result{Placement: &result.Placement{Roles: []result.PlacedRole{
 		{Role: "prefill", Slice: result.Slice{Offset: 0, Count: 4}, GPUsPerNode: 4},

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// covers: WIRE-1
 func TestResponses(t *testing.T) {
 	_, url := serveCommand(t, map[string]string{"PROFLLM_SIM_TTFT": "1ms", "PROFLLM_SIM_ITL": "1ms"})
 	type response struct {

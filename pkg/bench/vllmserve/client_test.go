@@ -162,7 +162,6 @@ t.toml:6:1: bench_cmd_args.base-url: profllm sets this argument itself
 `), err.Error())
 }
 
-// covers: WIRE-8
 func TestExpectOfConversations(t *testing.T) {
 	for text, n := range map[string]int{
 		"num_prompts = 11\nconversation_turn_mean = 2":                            10,

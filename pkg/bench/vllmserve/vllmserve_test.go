@@ -458,7 +458,6 @@ func TestInputsAreNoRequests(t *testing.T) {
 	require.Equal(t, 35, *m.FailedRequests)
 }
 
-// covers: WIRE-6
 func TestSteadyPartOfOurClient(t *testing.T) {
 	part, err := vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"client": "profllm bench serve",
 		"steady": {"rule": "concurrency", "level": 2, "begin_s": 0.5, "end_s": 1.75, "share": 0.625, "sent": 4, "completed": 3,

@@ -28,7 +28,6 @@ func readForm(form Form, body string, size int) Outcome {
 	return o
 }
 
-// covers: WIRE-1
 func TestResponseThatIsWhole(t *testing.T) {
 	const created, delta, reasoning = answertest.CreatedEvent, answertest.DeltaEvent, answertest.ReasoningEvent
 	for name, tt := range map[string]struct {
@@ -64,7 +63,6 @@ func TestResponseThatIsWhole(t *testing.T) {
 	}
 }
 
-// covers: WIRE-1
 func TestResponseThatFails(t *testing.T) {
 	const created, delta = answertest.CreatedEvent, answertest.DeltaEvent
 	for name, tt := range map[string]struct{ body, err string }{
@@ -102,7 +100,6 @@ func TestResponseThatFails(t *testing.T) {
 	}
 }
 
-// covers: WIRE-2
 func TestDocument(t *testing.T) {
 	const usage = `"usage":{"prompt_tokens":7,"total_tokens":7}`
 	for name, tt := range map[string]struct {

@@ -55,7 +55,6 @@ func onEach(t *testing.T, address string, f func(t *testing.T, snd Sender)) {
 	}
 }
 
-// covers: WIRE-8
 func TestRequestsThatFollowOthers(t *testing.T) {
 	const body = answertest.TokenEvent + answertest.TokenEvent + answertest.UsageEvent + answertest.DoneEvent
 	var flying, peak atomic.Int64
