@@ -44,14 +44,16 @@ var endsByItself atomic.Bool
 // longPatience is how long such a verb has: its engines, and then the hooks behind them.
 const longPatience = 10 * time.Minute
 
-// jobVerbs are the verbs that the script of a job calls, of bench only serve. A shell of salloc has
-// a job's id as well, and there users type the others.
-var jobVerbs = []string{"job", "bench", "proxy", "sim"}
+// jobVerbs are the verbs that the script of a job calls. A shell of salloc has a job's id as well, and
+// there users type the others.
+var jobVerbs = []string{"job", "bench serve", "bench search", "eval gsm8k", "proxy", "sim"}
 
 // inJob reports whether profllm was started by the script of a job.
 func inJob(argv []string, jobID string) bool {
-	return jobID != "" && len(argv) > 1 && slices.Contains(jobVerbs, argv[1]) &&
-		(argv[1] != "bench" || len(argv) > 2 && argv[2] == "serve")
+	if jobID == "" || len(argv) < 2 {
+		return false
+	}
+	return slices.Contains(jobVerbs, argv[1]) || len(argv) > 2 && slices.Contains(jobVerbs, argv[1]+" "+argv[2])
 }
 
 // simulated are the names under which profllm is a simulated program.

@@ -134,7 +134,7 @@ func TestJobVerbs(t *testing.T) {
 	scripts, err := filepath.Glob("../../pkg/render/testdata/golden/*/*/*.sh")
 	require.NoError(t, err)
 	require.NotEmpty(t, scripts)
-	called := regexp.MustCompile(`"\$PROFLLM" '?([a-z-]+)`)
+	called := regexp.MustCompile(`"\$PROFLLM" '?((?:bench |eval )?[a-z0-9-]+)`)
 	found := map[string]bool{}
 	for _, file := range scripts {
 		text, err := os.ReadFile(file)
@@ -146,13 +146,13 @@ func TestJobVerbs(t *testing.T) {
 	delete(found, "version") // waits for nothing
 	require.Contains(t, found, "job")
 	for verb := range found {
-		require.True(t, inJob([]string{"profllm", verb}, "17"), verb)
+		require.True(t, inJob(append([]string{"profllm"}, strings.Fields(verb)...), "17"), verb)
 	}
+	ours := []string{"bench serve", "bench search", "eval gsm8k", "proxy", "sim"}
 	for _, name := range leaves(t) {
-		verb, _, _ := strings.Cut(name, " ")
-		require.Equal(t, slices.Contains([]string{"bench", "proxy", "sim"}, verb),
-			inJob([]string{"profllm", verb}, "17"), name)
-		require.False(t, inJob([]string{"profllm", verb}, ""), name)
+		argv := append([]string{"profllm"}, strings.Fields(name)...)
+		require.Equal(t, slices.Contains(ours, name), inJob(argv, "17"), name)
+		require.False(t, inJob(argv, ""), name)
 	}
 	require.False(t, inJob([]string{"profllm"}, "17"))
 }

@@ -50,7 +50,7 @@ type benchSearchCmd struct {
 func (c *benchSearchCmd) Validate() error {
 	switch {
 	case len(c.Limit) == 0 && c.SLAParams == "":
-		return errors.New("--limit or --sla-params is needed, such as --limit p99_ttft_ms=500")
+		return errors.New("missing flags: --limit or --sla-params, such as --limit p99_ttft_ms=500")
 	case c.Tolerance <= 0 || c.Tolerance >= 100, c.Confidence < 50 || c.Confidence >= 100:
 		return errors.New("--tolerance must be above 0 and below 100, and --confidence from 50 to below 100")
 	case c.Min < 0 || c.Resolution < 0 || c.Start < 0 || c.Max < 0 || c.Max > 0 && c.Max < c.Min:

@@ -74,7 +74,7 @@ END
 
 func TestBenchSearchMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--limit or --sla-params is needed": {}, "want KEY=VALUE": {"--limit", "p99_ttft_ms"},
+		"missing flags: --limit or --sla-params": {}, "want KEY=VALUE": {"--limit", "p99_ttft_ms"},
 		"--max at least --min": {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
 	} {
 		o := profllm(t, t.TempDir(), nil, append([]string{"bench", "search"}, args...)...)
