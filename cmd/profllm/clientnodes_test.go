@@ -52,6 +52,7 @@ func TestClientNodesAreRefused(t *testing.T) {
 		"s.toml:6:1: client_nodes is -1, must be 0 or more":                                     {"client_nodes = 2", "client_nodes = -1"},
 		"s.toml:6:1: test \"load\": client_nodes is 2, but this load client is one process":     {"client = \"profllm\"", "client = \"vllm\""},
 		"s.toml:6:1: test \"load\": a Sleep test serves nothing, so client_nodes has no effect": {"\"vllm\"\n", "\"Sleep\"\n"},
+		"s.toml:6:1: no server runs on the nodes of the client, but bench_host is localhost":    {"client = ", "cmd_args = { bench_host = \"localhost\" }\nclient = "},
 		"bench_cmd_args.rendezvous: profllm sets this argument itself":                          {"num_prompts = 40", "rendezvous = 'x'"},
 	} {
 		dir := t.TempDir()

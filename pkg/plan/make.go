@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -234,6 +235,10 @@ func Make(in Input) (*Plan, error) {
 	}
 	if n := in.Test.ClientNodes; n > 0 {
 		service.ClientNodes = Slice{Offset: p.Job.Nodes - n, Count: n}
+		if ip, err := netip.ParseAddr(service.ClientHost); service.ClientHost == "localhost" || err == nil && ip.IsLoopback() {
+			return nil, source.Errorf(in.Test.PosOf("client_nodes"), "no server runs on the nodes of the client, but bench_host is %s",
+				service.ClientHost).Hintf("remove bench_host: the client then uses the address of the server's node")
+		}
 	}
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	if in.System.Standalone() {

@@ -6,8 +6,8 @@
 #SBATCH --open-mode=append
 #SBATCH --partition=batch
 #SBATCH --account=research
-#SBATCH --nodes=3
-#SBATCH --nodelist=iron20,iron22,iron24
+#SBATCH --nodes=4
+#SBATCH --nodelist=iron20,iron22,iron24,iron26
 #SBATCH --gres=gpu:8
 #SBATCH --time=00:01:30
 #
@@ -68,7 +68,7 @@ FINISHING=""; trap finish EXIT
 trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 
 # Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
-step --job-name=nodes --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 \
+step --job-name=nodes --relative=0 --nodes=4 --ntasks=4 --ntasks-per-node=1 \
   "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
 GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
@@ -123,24 +123,24 @@ ROLES+=("proxy=$!")
 wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+phase bench step --job-name=bench --relative=3 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/profllm/proxies__main:/tools,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
-  vllm bench serve --model forge/hammer-9b --base-url http://127.0.0.1:"$PROXY_PORT" --random-input-len 640 \
+  vllm bench serve --model forge/hammer-9b --base-url http://iron20:"$PROXY_PORT" --random-input-len 640 \
   --random-output-len 48 --max-concurrency 12 --num-prompts 480 \
   --result-dir /shared/results/shapes_2026-03-04_05-06-07/named.nodes/0/raw --result-filename vllm-bench.json \
   --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
 
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
+phase eval step --job-name=eval --relative=3 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
   '--container-image=registry.example#forge/vllm:2.1' \
   --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/named.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/profllm/proxies__main:/tools,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
   --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
-  python3 /evals/gsm8k.py --host http://127.0.0.1 --port "$PROXY_PORT" --num-questions 90 \
+  python3 /evals/gsm8k.py --host http://iron20 --port "$PROXY_PORT" --num-questions 90 \
   --save-results /shared/results/shapes_2026-03-04_05-06-07/named.nodes/0/raw/vllm-gsm8k.json
