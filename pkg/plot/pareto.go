@@ -103,7 +103,7 @@ func (t *Table) paretoCaption(rows []*Row, skipped int, repeated bool, o ParetoO
 	if skipped > 0 {
 		list = append(list, fmt.Sprintf("Without a number of users: %s.", quantity.Count(skipped, "run")))
 	}
-	return list
+	return append(list, without(t.Rows, pareto.Throughput)...)
 }
 
 // pareto is where each run stands. It adds vLLM's columns to the rows.
@@ -119,6 +119,9 @@ func (t *Table) pareto(o pareto.Options) (points []paretoPoint, skipped int, err
 		}
 	}
 	for _, r := range t.Rows {
+		if r.Run != nil && r.Number(pareto.Throughput) == nil {
+			continue // the caption counts it
+		}
 		own := o
 		if r.Run != nil && own.GPUs == "" {
 			own.GPUs = "gpus" // a record says how many served; replicas and roles are no sizes of parallelism

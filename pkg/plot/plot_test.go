@@ -234,6 +234,15 @@ func TestParetoOfRecords(t *testing.T) {
 	require.InDelta(t, 1605/16.0, n.Figure.Panels[0][0].Series[2].Points[0].X, 1e-9)
 	require.Contains(t, texts(t, n), "the means of repeats that no other beats in both")
 
+	runs = sweepOf()
+	runs[0].Result.Validity.Withheld = []string{"output_throughput"}
+	runs[1].Result.Results.OutputThroughput = nil
+	n, err = plot.Pareto(plot.NewTable(runs, nil), o)
+	require.NoError(t, err)
+	require.Equal(t, 10, n.Runs)
+	require.Contains(t, texts(t, n), "Withheld by the checks of the record: output_throughput of 1 run.")
+	require.Contains(t, texts(t, n), "Without a number in output_throughput: 1 run.")
+
 	_, err = plot.Pareto(plot.NewTable(runs, nil), plot.ParetoOptions{LabelBy: []string{"nothing"}, Options: o.Options})
 	require.ErrorContains(t, err, "--label-by: no run has \"nothing\"")
 	_, err = plot.Pareto(plot.NewTable(runs, nil), plot.ParetoOptions{Options: pareto.Options{Users: "model"}})
