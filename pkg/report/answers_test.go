@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -338,6 +339,12 @@ func TestChangeBetweenGroups(t *testing.T) {
 		"(6 runs against 6): regressed: throughput -5.00 % [-5.38, -4.62]; same within noise: median TTFT, "+
 		"P99 TTFT, median TPOT and P99 TPOT.", said(r, report.AskChange))
 	require.Equal(t, report.Regressed, r.Changes[0].Judgements[0].Verdict)
+
+	runs := load(t, root)
+	runs[0].Result.Results.OutputThroughput = new(math.Inf(1))
+	r = report.Build(runs, report.Options{GroupBy: []string{"cmd_args.docker_image_url"}})
+	require.Contains(t, strings.Join(r.Notes, "\n"), "image:2 is not compared with")
+	require.Empty(t, said(r, report.AskChange), "the note says why, and the groups have counterparts")
 
 	r = report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}})
 	require.Empty(t, r.Changes, "one group has nothing to be held against")
