@@ -33,7 +33,8 @@ func (c *Choice) bestText(limits []Limit) string {
 		if len(limits) > 0 {
 			within = ", which keeps " + conditions(limits)
 		}
-		return fmt.Sprintf("%s measured %s of %s%s%s.", c.subject(), article(c.Metric), c.value(best), best.costText(), within)
+		return fmt.Sprintf("%s measured %s of %s%s%s.", c.subject(), article(c.Metric), c.value(best), best.costText(),
+			within)
 	case len(c.Level()) > 0:
 		return c.levelText(limits) + rest
 	case c.Within == 1:
@@ -289,7 +290,8 @@ func (c *Choice) certaintyText() string {
 		return fmt.Sprintf("Shown: %s is worse by more than noise and by more than %g %% (%s).", c.Candidates[1].Name,
 			c.Metric.Floor(), c.against(1))
 	}
-	return fmt.Sprintf("Shown: each of the others is worse by more than noise and by more than %g %%; the next is %s (%s).",
+	return fmt.Sprintf("Shown: each of the others is worse by more than noise and by more than %g %%; the next is %s "+
+		"(%s).",
 		c.Metric.Floor(), c.Candidates[1].Name, c.against(1))
 }
 
