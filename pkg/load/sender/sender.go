@@ -6,8 +6,8 @@
 // bytes and read answers with package answer, so that a load has the same outcomes with either.
 //
 // An event arrives when the kernel receives its last byte, so that neither a busy client nor one that rests between two
-// looks adds to a latency. Where the kernel does not say (the pool, TLS, a system without SO_TIMESTAMPNS), and for
-// events that are read together, it arrives when it is read, and [Stats] says how late that may be.
+// looks adds to a latency. Where the kernel does not say (the pool, TLS, a system without SO_TIMESTAMPNS), it arrives
+// when it is read. Events that are read together have one time. [Stats] says how late the times may be.
 //
 // BenchmarkSender on two idle cores, against a server in another process that sends a token
 // every 20 ms: the event loop completes 1.2 to 1.4 times the requests per CPU second of net/http
@@ -158,7 +158,7 @@ type Sender interface {
 // Stats says how the client itself fared during a run.
 type Stats struct {
 	Kind  string // epoll or goroutines
-	Lag   Spread // ns that the time of an event may be late, for each look at the connections
+	Lag   Spread // ns by which the time of each event may be late; of a pool, how late sleepers wake
 	Loops int    // threads that send and read
 }
 
