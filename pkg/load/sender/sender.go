@@ -89,8 +89,8 @@ func (e *Ends) Add(n, at int64) {
 	e.N.Add(n)
 }
 
-// heads returns how many requests are sent on the schedule.
-func (l *Load) heads() int {
+// Scheduled returns how many requests are sent on the schedule, the first ones.
+func (l *Load) Scheduled() int {
 	if l.Follow == nil {
 		return len(l.Outcomes)
 	}
@@ -99,7 +99,7 @@ func (l *Load) heads() int {
 
 // mine returns the first request on the schedule, from i on, that this client sends.
 func (l *Load) mine(i int) int {
-	for l.Mine != nil && i < l.heads() && !l.Mine(i) {
+	for l.Mine != nil && i < l.Scheduled() && !l.Mine(i) {
 		i++
 	}
 	return i
@@ -219,7 +219,7 @@ func (f *feeder) take(now int64) (i int, wait int64) {
 	l := f.load
 	for {
 		n := f.next.Load()
-		if n >= int64(l.heads()) {
+		if n >= int64(l.Scheduled()) {
 			return -1, math.MaxInt64
 		}
 		if due := l.Outcomes[n].Due; due > now {
