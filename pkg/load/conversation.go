@@ -42,7 +42,8 @@ func (o *Options) checkTalk() error {
 	case o.Backend != "openai-chat":
 		return fmt.Errorf("conversations need --backend openai-chat, not %s", o.Backend)
 	case t.ConversationFile != "" && t.ConversationTurnMean > 1:
-		return errors.New("--conversation-turn-mean has no effect on --conversation-file, which says how many turns there are")
+		return errors.New("--conversation-turn-mean has no effect on --conversation-file, which says how many turns " +
+			"there are")
 	case o.RandomBatchSize > 1:
 		return errors.New("--random-batch-size: a turn of a conversation is one prompt")
 	case o.DatasetName != "random":

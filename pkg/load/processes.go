@@ -60,7 +60,8 @@ func (o *Options) checkProcesses() error {
 	case o.Rendezvous != "" && (o.Rank < 0 || o.Rank >= o.Ranks):
 		return fmt.Errorf("--rank is %d, must be 0 to %d, which is --ranks less 1", o.Rank, o.Ranks-1)
 	case n > o.concurrency() || n > o.NumPrompts && o.NumPrompts > 0:
-		return fmt.Errorf("%d client processes for %d requests, %d at a time: each needs one", n, o.NumPrompts, o.concurrency())
+		return fmt.Errorf("%d client processes for %d requests, %d at a time: each needs one", n, o.NumPrompts,
+			o.concurrency())
 	}
 	return nil
 }

@@ -5,9 +5,10 @@
 // systems) goes over a pool with a goroutine for each request in flight. Both send the same
 // bytes and read answers with package answer, so that a load has the same outcomes with either.
 //
-// An event arrives when the kernel receives its last byte, so that neither a busy client nor one that rests between two
-// looks adds to a latency. Where the kernel does not say (the pool, TLS, a system without SO_TIMESTAMPNS), it arrives
-// when it is read. Events that are read together have one time. [Stats] says how late the times may be.
+// An event arrives when the kernel receives its last byte, so that neither a busy client nor one
+// that rests between two looks adds to a latency. Where the kernel does not say (the pool, TLS, a
+// system without SO_TIMESTAMPNS), it arrives when it is read. Events that are read together have
+// one time. [Stats] says how late the times may be.
 //
 // BenchmarkSender on two idle cores, against a server in another process that sends a token
 // every 20 ms: the event loop completes 1.2 to 1.4 times the requests per CPU second of net/http
