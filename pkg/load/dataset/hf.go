@@ -43,8 +43,9 @@ func hfSets() map[string]hfSet {
 		"likaixin/InstructCoder":           {split: "train", output: 200, template: true, read: readInstruction},
 		"philschmid/mt-bench":              {split: "train", output: 256, template: true, read: readFirstTurn},
 		"openai/openai_humaneval":          {split: "test", output: 256, template: true, read: members("prompt")},
-		"openai/gsm8k":                     {subset: "main", split: "test", output: 256, template: true, read: members("question")},
-		"AI-MO/aimo-validation-aime":       maths, "AI-MO/NuminaMath-1.5": maths, "AI-MO/NuminaMath-CoT": maths,
+		"openai/gsm8k": {subset: "main", split: "test", output: 256, template: true,
+			read: members("question")},
+		"AI-MO/aimo-validation-aime": maths, "AI-MO/NuminaMath-1.5": maths, "AI-MO/NuminaMath-CoT": maths,
 		"mgoin/mlperf-inference-llama2-data": exams, "mgoin/mlperf-inference-llama3.1-data": exams,
 		bfclName: {output: 512},
 	}
