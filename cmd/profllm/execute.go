@@ -278,6 +278,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 				fmt.Fprintln(stderr, err)
 				return exitUsage
 			}
+			o.ByReading = true // the simulated client has the faults of vLLM's: a frozen one reads late
 			return a.code(ctx, a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
