@@ -121,6 +121,7 @@ func (f sweepServeFlags) definition(name string) (vllmsweep.Serve, error) {
 		Name: name, Model: f.Model, ServeCmd: f.ServeCmd, BenchCmd: f.BenchCmd, Runs: f.NumRuns,
 		Warmup: f.WarmupNumPrompts, Ready: time.Duration(f.ServerReadyTimeout) * time.Second,
 		Image: f.Image, Nodes: f.Nodes, TimeLimit: f.TimeLimit, AfterLoad: f.AfterBench,
+		Simulate: f.Simulate,
 	}
 	if f.Client != "vllm" {
 		in.Client = f.Client
@@ -213,7 +214,7 @@ func (c sweepStartupCmd) Validate() error {
 // Run measures the starts of each combination of two parameter files.
 func (c sweepStartupCmd) Run(ctx context.Context, a *app) error {
 	in := vllmsweep.Startup{Name: c.name(a), StartupCmd: c.StartupCmd, Strict: c.StrictParams, Runs: c.NumRuns,
-		Image: c.Image, TimeLimit: c.TimeLimit}
+		Image: c.Image, TimeLimit: c.TimeLimit, Simulate: c.Simulate}
 	var err error
 	if in.ServeParams, err = sweepParams(c.ServeParams); err != nil {
 		return err
@@ -294,6 +295,9 @@ func (s *sweeping) missing(p *vllmsweep.Point, n int) bool { return !s.sweep.Has
 
 // measure measures what is missing, and writes the results.
 func (s *sweeping) measure(ctx context.Context) error {
+	if err := s.sweep.Check(s.dir); err != nil { // first: results get the parameters of today
+		return fail(exitUsage, err)
+	}
 	if s.flags.Resume && !s.flags.DryRun && !s.flags.PrintScenario {
 		if err := s.takeIn(ctx); err != nil {
 			return err

@@ -35,6 +35,7 @@ type Serve struct {
 	Nodes     int    // of each server; 0: one
 	TimeLimit string // of a server with all of its loads; "": none
 	AfterLoad string // shell text that runs after each load, in place of emptying the caches
+	Simulate  bool   // the engine
 }
 
 // A Link keeps the pairs of points whose parameters have the same value.

@@ -298,3 +298,55 @@ func TestStartup(t *testing.T) {
 	_, _, err = in.Sweep()
 	require.ErrorContains(t, err, "did you mean \"enforce_eager\"?", "a slip of the pen is never left out")
 }
+
+// A sweep is resumed only as the one that its results are of: each setting that its numbers depend on
+// is in the book. A book of an older release says nothing of the settings.
+func TestBook(t *testing.T) {
+	dir := t.TempDir()
+	in := Serve{Client: "profllm", Nodes: 1, Warmup: 4}
+	bench := `[{"_benchmark_name": "a b", "seed": 1}, {"seed": 2}]`
+	s, err := sweepOf(t, in, "", bench)
+	require.NoError(t, err)
+	require.NoError(t, s.Check(dir), "no book refuses nothing")
+	require.NoError(t, s.Keep(dir))
+	for flag, change := range map[string]func(in *Serve){
+		"":                     func(in *Serve) { in.Nodes, in.TimeLimit = 0, "2h" },
+		"--client":             func(in *Serve) { in.Client = "" },
+		"--image":              func(in *Serve) { in.Image = "i" },
+		"--nodes":              func(in *Serve) { in.Nodes = 2 },
+		"--simulate":           func(in *Serve) { in.Simulate = true },
+		"--after-bench-cmd":    func(in *Serve) { in.AfterLoad = "true" },
+		"--warmup-num-prompts": func(in *Serve) { in.Warmup = 0 },
+	} {
+		other := in
+		change(&other)
+		s, err := sweepOf(t, other, "", bench)
+		require.NoError(t, err)
+		if flag == "" {
+			require.NoError(t, s.Check(dir))
+			continue
+		}
+		require.ErrorContains(t, s.Check(dir), "the sweep was begun with another "+flag)
+	}
+	for text, want := range map[string]string{
+		`[{"_benchmark_name": "a b", "seed": 3}]`: "the point BENCH--a b had other parameters",
+		`[{"_benchmark_name": "a-b", "seed": 1}]`: "the runs of BENCH--a b would be taken for those of BENCH--a-b",
+	} {
+		s, err := sweepOf(t, in, "", text)
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Check(dir), want)
+	}
+
+	var book Book
+	file := filepath.Join(dir, BookFile)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &book))
+	book.Settings = nil
+	data, err = json.Marshal(book)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	s, err = sweepOf(t, Serve{}, "", bench)
+	require.NoError(t, err)
+	require.NoError(t, s.Check(dir))
+}
