@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/lease"
 )
 
 // arithmetic writes files in the form of GSM8K's, with questions that the simulated engine answers.
@@ -67,6 +70,12 @@ func TestEvalGSM8K(t *testing.T) {
 	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stderr, "240 of them answered before")
+	held, err := lease.Acquire(filepath.Join(dir, "one/.vllm-gsm8k.answers.jsonl.lease"), lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
+	require.Equal(t, exitUsage, got.code, "another command writes the answers")
+	require.Contains(t, got.stderr, fmt.Sprintf("one/vllm-gsm8k.answers.jsonl is in use: process %d on ", os.Getpid()))
+	require.NoError(t, held.Release())
 	got = call("--num-questions", "239", "--save-results", "one/vllm-gsm8k.json")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "the answers are of another evaluation")

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/suite"
@@ -162,6 +164,12 @@ func TestBenchSuite(t *testing.T) {
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stderr, "1/3 latency-in128-out128-rate1-n8: kept")
 	require.Contains(t, got.stderr, "3/3 throughput-in512-out256-rateinf-n8: measured")
+	held, err := lease.Acquire(filepath.Join(root, ".lease"), lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	got = call(append([]string{"latency-short", "--base-url", address, "--name", "day", "--resume", root}, flags...)...)
+	require.Equal(t, exitUsage, got.code, "another command measures into the folder")
+	require.Contains(t, got.stderr, fmt.Sprintf(" is in use: process %d on ", os.Getpid()))
+	require.NoError(t, held.Release())
 	got = call("latency-short", "--base-url", address, "--resume", root, "--", "--num-prompts", "9")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "was measured with")
