@@ -30,6 +30,8 @@ import (
 const (
 	longestLine   = 4 << 20
 	mostQuestions = 1 << 20
+
+	longestSession = 1e9 // s
 )
 
 // Settings are what decides the requests and their scoring. They are kept with the answers: answers of
