@@ -112,6 +112,7 @@ func (c evalGSM8KCmd) Run(ctx context.Context, a *app) error {
 	if s.Simulated = server.Owner() == standin.Version; s.Simulated {
 		a.logf("%s", standin.Notice)
 	}
+	s.Served = cmp.Or(s.Model, server.Model())
 	set, err := eval.Read(train, test, s)
 	if err != nil {
 		return fail(exitUsage, err)

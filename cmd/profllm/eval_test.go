@@ -47,6 +47,17 @@ func TestEvalGSM8K(t *testing.T) {
 	require.Regexp(t, `(?m)^Accuracy: 0\.\d{3}\nInvalid responses: 0\.000$`, got.stdout)
 	require.Contains(t, got.stderr, "the engine is simulated")
 
+	params := resultKeys(t, filepath.Join(dir, "one/vllm-gsm8k.json"))["request_params"].(map[string]any)
+	require.Equal(t, "tiny", params["served_model"])
+	require.NotContains(t, params, "model", "completions name none")
+	answers := filepath.Join(dir, "one/vllm-gsm8k.answers.jsonl")
+	kept := readText(t, answers)
+	require.NoError(t, os.WriteFile(answers, []byte(strings.Replace(kept, `"served_model":"tiny"`, `"served_model":"big"`, 1)), 0o644))
+	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
+	require.Equal(t, exitUsage, got.code, got.stderr)
+	require.Contains(t, got.stderr, `the answers are of another evaluation: its model is "big", not "tiny"`)
+	require.NoError(t, os.WriteFile(answers, []byte(kept), 0o644))
+
 	for i := range 2 {
 		got = call("--num-questions", "240", "--use-chat-completions", "--shard", fmt.Sprintf("%d/2", i+1),
 			"--save-results", fmt.Sprintf("part%d.json", i))

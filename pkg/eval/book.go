@@ -83,6 +83,8 @@ func OpenBook(path string, set *Set, part Shard, now func() time.Time) (*Book, e
 		return b, b.begin(path, 0)
 	case err != nil:
 		return nil, err
+	case before.Settings.Served != b.Settings.Served:
+		return nil, fmt.Errorf("%s: %w: its model is %q, not %q", path, ErrOther, before.Settings.Served, b.Settings.Served)
 	case before.Digest != b.Digest || before.Shard != b.Shard || !before.Settings.same(b.Settings):
 		return nil, fmt.Errorf("%s: %w: its questions, part or settings differ", path, ErrOther)
 	}

@@ -135,6 +135,11 @@ func TestContinued(t *testing.T) {
 	other.MaxTokens = 6
 	_, err = eval.OpenBook(file, set(t, other), eval.Shard{}, time.Now)
 	require.ErrorIs(t, err, eval.ErrOther)
+	other = s.Settings
+	other.Served = "another"
+	_, err = eval.OpenBook(file, set(t, other), eval.Shard{}, time.Now)
+	require.ErrorIs(t, err, eval.ErrOther)
+	require.ErrorContains(t, err, `its model is "", not "another"`)
 }
 
 // Parts asked by several commands make the same result as one command.
