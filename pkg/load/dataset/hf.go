@@ -100,7 +100,7 @@ func (s *Source) huggingFace(d drawing) ([]Request, error) {
 		return s.functionCalls(d)
 	}
 	set := hfSets()[s.hfName()]
-	files, err := hfFiles(d.path, or2(s.HFSubset, set.subset), or2(s.HFSplit, set.split))
+	files, err := hfFiles(d.path, s.HFSubset, set.subset, or2(s.HFSplit, set.split))
 	if err != nil {
 		return nil, err
 	}
@@ -298,8 +298,9 @@ func startsList(in *bufio.Reader) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(head), " \t\r\n\ufeff"), "[")
 }
 
-// hfFiles returns the files of a local copy that hold a split, in order.
-func hfFiles(path, subset, split string) ([]string, error) {
+// hfFiles returns the files of a local copy that hold a split, in order. A subset that nobody asked
+// for is the one that vLLM takes by itself: the copy may be of it alone, and not name it.
+func hfFiles(path, asked, subset, split string) ([]string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --dataset-path is a local copy of the set: a file of JSON lines, or a folder with some", err)
@@ -323,7 +324,11 @@ func hfFiles(path, subset, split string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files = narrow(path, files, subset)
+	if of := narrow(path, files, or2(asked, subset)); len(of) > 0 {
+		files = of
+	} else if asked != "" && len(files) > 0 {
+		return nil, fmt.Errorf("%s has no file with %q in its name (--hf-subset)", path, asked)
+	}
 	if named := narrow(path, files, split); len(named) > 0 {
 		files = named
 	}
@@ -341,8 +346,7 @@ func hfFiles(path, subset, split string) ([]string, error) {
 	return files, nil
 }
 
-// narrow returns the files below a folder in whose names a word occurs; all of them if none has it
-// and the word is a subset that vLLM takes by itself.
+// narrow returns the files below a folder in whose names a word occurs.
 func narrow(root string, files []string, word string) []string {
 	if word == "" {
 		return files
