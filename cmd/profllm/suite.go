@@ -246,6 +246,13 @@ func (a *app) ownClient(insecure bool) func(context.Context, []string, io.Writer
 			return err
 		}
 		o.Insecure = o.Insecure || insecure
+		o.Again = func(ctx context.Context, more ...string) *exec.Cmd { // of this run, not of all
+			words := slices.Concat([]string{"bench", "serve"}, args)
+			if insecure {
+				words = append(words, "--insecure")
+			}
+			return itself(ctx, append(words, more...)...)
+		}
 		return a.measure(ctx, o, time.Now, out, out)
 	}
 }
