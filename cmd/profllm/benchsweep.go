@@ -183,7 +183,7 @@ func (c sweepWorkloadCmd) Run(ctx context.Context, a *app) error {
 		return errors.Join(ends, err)
 	}
 	if len(explore.Between) == 0 {
-		a.logf("note: no combination has results of both ends, so no levels between were measured")
+		a.logf("note: no combination has the results of all runs of both ends, so no levels between were measured")
 		return ends
 	}
 	if s.sweep, err = s.sweep.Serve.Sweep(); err != nil {
@@ -290,9 +290,6 @@ func (s *sweeping) roots() ([]string, error) {
 	return roots, err
 }
 
-// missing reports whether a run has no result yet.
-func (s *sweeping) missing(p *vllmsweep.Point, n int) bool { return !s.sweep.Has(s.dir, p, n) }
-
 // measure measures what is missing, and writes the results.
 func (s *sweeping) measure(ctx context.Context) error {
 	if err := s.sweep.Check(s.dir); err != nil { // first: results get the parameters of today
@@ -303,7 +300,11 @@ func (s *sweeping) measure(ctx context.Context) error {
 			return err
 		}
 	}
-	table := s.sweep.Scenario(s.missing)
+	missing, err := s.sweep.Lacking(s.dir)
+	if err != nil {
+		return err
+	}
+	table := s.sweep.Scenario(missing)
 	if table == nil {
 		s.logf("every run has its result")
 		return s.write()
@@ -322,7 +323,7 @@ func (s *sweeping) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say(p)
+	s.say(p, missing)
 	if s.flags.DryRun {
 		return s.printCommands(p)
 	}
@@ -413,8 +414,8 @@ func (s *sweeping) write() error {
 }
 
 // say says how much there is to do.
-func (s *sweeping) say(p *campaign.Planned) {
-	runs, points, servers := s.sweep.Missing(s.missing)
+func (s *sweeping) say(p *campaign.Planned, missing func(p *vllmsweep.Point, run int) bool) {
+	runs, points, servers := s.sweep.Missing(missing)
 	all := len(s.sweep.Points()) * s.sweep.Runs
 	text := fmt.Sprintf("sweep: %s of %s on %s", quantity.Count(runs, "run"), quantity.Count(points, "point"),
 		quantity.Count(servers, "server"))

@@ -174,10 +174,30 @@ func shownFolder(folder string) string {
 // runFile is the place of a run's result below the folder of the experiment.
 func (p *Point) runFile(n int) string { return path.Join(p.Folder, fmt.Sprintf("run=%d.json", n)) }
 
-// Has reports whether the result of a run is there.
-func (s *Sweep) Has(dir string, p *Point, n int) bool {
-	_, err := os.Stat(filepath.Join(dir, p.runFile(n)))
-	return err == nil
+// Has reports whether the result of a run is there. A place that cannot be looked at is an error: its
+// result would be measured again.
+func (s *Sweep) Has(dir string, p *Point, n int) (bool, error) {
+	return exists(filepath.Join(dir, p.runFile(n)))
+}
+
+// Lacking are the runs without a result in the folder of an experiment, as Scenario and Missing ask for
+// them.
+func (s *Sweep) Lacking(dir string) (func(p *Point, run int) bool, error) {
+	type key struct {
+		p   *Point
+		run int
+	}
+	there := map[key]bool{}
+	for _, p := range s.Points() {
+		for n := range s.Runs {
+			has, err := s.Has(dir, p, n)
+			if err != nil {
+				return nil, err
+			}
+			there[key{p, n}] = has
+		}
+	}
+	return func(p *Point, run int) bool { return !there[key{p, run}] }, nil
 }
 
 // Outcome is what Write found.
@@ -195,13 +215,19 @@ func (s *Sweep) Write(dir string, roots []string) (Outcome, error) {
 		var list []record
 		for n := range s.Runs {
 			rec, err := s.writeRun(dir, roots, p, n)
+			if err != nil {
+				return out, err
+			}
+			if rec != nil {
+				list = append(list, rec)
+				out.Measured++
+				continue
+			}
+			failed, err := exists(filepath.Join(dir, failureFile(p.runFile(n))))
 			switch {
 			case err != nil:
 				return out, err
-			case rec != nil:
-				list = append(list, rec)
-				out.Measured++
-			case exists(filepath.Join(dir, failureFile(p.runFile(n)))):
+			case failed:
 				out.Failed++
 			default:
 				out.Absent++
@@ -229,9 +255,12 @@ func (s *Sweep) Write(dir string, roots []string) (Outcome, error) {
 	return out, err
 }
 
-func exists(file string) bool {
+func exists(file string) (bool, error) {
 	_, err := os.Stat(file)
-	return err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // failureFile is the place of what is known of a run that failed, as vLLM names it.
@@ -258,7 +287,10 @@ func (s *Sweep) writeRun(dir string, roots []string, p *Point, n int) (record, e
 	}
 	var failed *result.Result
 	for _, root := range slices.Backward(roots) {
-		load := s.load(root, p, n)
+		load, err := s.load(root, p, n)
+		if err != nil {
+			return nil, err
+		}
 		if load == "" {
 			continue
 		}
@@ -324,25 +356,21 @@ func (s *Sweep) keepFailure(dir string, p *Point, n int, r *result.Result) error
 }
 
 // load is the directory of a run in an execution; "" if the execution has none.
-func (s *Sweep) load(root string, p *Point, n int) string {
-	if s.startup {
-		if dir := startupDir(root, p, n); exists(dir) {
-			return dir
-		}
-		return ""
-	}
+func (s *Sweep) load(root string, p *Point, n int) (string, error) {
 	below := filepath.Join(root, p.Server.ID, "0")
 	repeats := filepath.Join(below, p.ID)
 	dirs := []string{filepath.Join(repeats, fmt.Sprintf("r%d", n+1)), filepath.Join(below, p.runID(n))}
-	if n == 0 && !exists(filepath.Join(repeats, "r1")) {
+	if s.startup {
+		dirs = []string{startupDir(root, p, n)}
+	} else if n == 0 { // else r1 is there, and comes first
 		dirs = append(dirs, repeats)
 	}
 	for _, dir := range dirs {
-		if exists(dir) {
-			return dir
+		if ok, err := exists(dir); ok || err != nil {
+			return dir, err
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // clientResult is what the client of a load wrote; nil if it wrote nothing.

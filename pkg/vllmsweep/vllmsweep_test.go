@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -349,4 +350,66 @@ func TestBook(t *testing.T) {
 	s, err = sweepOf(t, Serve{}, "", bench)
 	require.NoError(t, err)
 	require.NoError(t, s.Check(dir))
+}
+
+// A point whose name is that of a run or of a warm-up of another has an id of its own.
+func TestIDsOfRuns(t *testing.T) {
+	for _, warmup := range []int{0, 3} {
+		s, err := sweepOf(t, Serve{Runs: 2, Warmup: warmup}, "", `{"x": {"seed": 1}, "x.run0": {"seed": 2}, "x.warmup": {"seed": 3}}`)
+		require.NoError(t, err)
+		var ids []string
+		for _, p := range s.Points() {
+			ids = append(ids, p.ID)
+		}
+		require.Equal(t, []string{"x", "x-run0", "x-warmup"}, ids)
+	}
+}
+
+// resultOf puts a result of a run into the folder of an experiment.
+func resultOf(t *testing.T, dir string, p *Point, run int, rate string) {
+	t.Helper()
+	file := filepath.Join(dir, p.runFile(run))
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(`{"request_throughput": `+rate+`, "mean_e2el_ms": 10}`), 0o644))
+}
+
+// The levels between two ends wait for every run of both: with some of them, a resumed sweep would
+// choose others.
+func TestLevelsOfAllRuns(t *testing.T) {
+	dir := t.TempDir()
+	s, err := sweepOf(t, Serve{Runs: 2, Explore: &Explore{Var: "request_rate", Iters: 3}}, "", `{"a": {"num_prompts": 40}}`)
+	require.NoError(t, err)
+	ends := s.Points()
+	resultOf(t, dir, ends[0], 0, "2")
+	resultOf(t, dir, ends[0], 1, "2")
+	resultOf(t, dir, ends[1], 0, "20")
+	between, err := s.Levels(dir)
+	require.NoError(t, err)
+	require.Empty(t, between)
+	resultOf(t, dir, ends[1], 1, "20")
+	between, err = s.Levels(dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]int64{"BENCH--a": {11}}, between)
+}
+
+// A place that cannot be looked at is an error, and not a run without a result.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	s, err := sweepOf(t, Serve{}, "", `{"a": {"seed": 1}, "b": {"seed": 2}}`)
+	require.NoError(t, err)
+	resultOf(t, dir, s.Points()[0], 0, "2")
+	missing, err := s.Lacking(dir)
+	require.NoError(t, err)
+	require.False(t, missing(s.Points()[0], 0))
+	require.True(t, missing(s.Points()[1], 0))
+	loop := filepath.Join(dir, "BENCH--b")
+	require.NoError(t, os.Symlink(loop, loop))
+	_, err = s.Lacking(dir)
+	require.ErrorIs(t, err, syscall.ELOOP)
+	root := t.TempDir()
+	below := filepath.Join(root, s.Servers[0].ID)
+	require.NoError(t, os.Symlink(below, below))
+	require.NoError(t, os.Remove(loop))
+	_, err = s.Write(dir, []string{root})
+	require.ErrorIs(t, err, syscall.ELOOP)
 }
