@@ -13,27 +13,6 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// words are what Python's shlex.split makes of commands.
-func TestWords(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                               nil,
-		" a  b\tc\n":                     {"a", "b", "c"},
-		`a 'b c' "d e" f\ g`:             {"a", "b c", "d e", "f g"},
-		`'' "" a''b`:                     {"", "", "ab"},
-		`"a\"b\\c\d" '\x'`:               {`a"b\c\d`, `\x`},
-		`--x '{"a": "b c"}' # no remark`: {"--x", `{"a": "b c"}`, "#", "no", "remark"},
-		`$HOME ~ a;b`:                    {"$HOME", "~", "a;b"},
-	} {
-		got, err := Words(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{`a "b`, `a 'b`, `a \`} {
-		_, err := Words(text)
-		require.Error(t, err, text)
-	}
-}
-
 // Names of points and folders are those of vLLM.
 //
 // covers: SWP-5
