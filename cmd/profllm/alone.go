@@ -24,25 +24,13 @@ func (a *app) alone(ctx context.Context, dir, what string, act func(context.Cont
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(renewEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := l.Renew(); errors.Is(err, lease.ErrLost) {
-					cancel(fmt.Errorf("%s: %w", what, err))
-					return
-				} // else the disk may be back before the lease counts as abandoned
-			}
-		}
-	}()
+	stop := l.KeepRenewed(ctx, renewEvery, func(err error) {
+		if errors.Is(err, lease.ErrLost) {
+			cancel(fmt.Errorf("%s: %w", what, err))
+		} // else the disk may be back before the lease counts as abandoned
+	})
 	err = act(ctx)
+	stop()
 	cancel(nil)
-	<-done
 	return errors.Join(err, l.Release())
 }
