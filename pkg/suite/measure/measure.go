@@ -105,6 +105,9 @@ func keeps(dir string, mark *run.Import) (bool, error) {
 		return false, fmt.Errorf("%s: %q is no name of a file", filepath.Join(dir, run.ImportFile), mark.File)
 	}
 	data, _, err := packed.Read(regular.DirFS(dir), run.RawDir+"/"+mark.File, regular.Record)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil // it was removed; its record is there
+	}
 	return err == nil && !noneCompleted(data), err
 }
 
