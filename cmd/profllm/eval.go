@@ -156,7 +156,9 @@ func leaseBeside(file string) string {
 }
 
 // continued asks what has no answer in a file, and saves.
-func (c *evalGSM8KCmd) continued(ctx context.Context, a *app, set *eval.Set, part eval.Shard, base, answers string, out durable.Output) error {
+func (c *evalGSM8KCmd) continued(
+	ctx context.Context, a *app, set *eval.Set, part eval.Shard, base, answers string, out durable.Output,
+) error {
 	book, err := eval.OpenBook(answers, set, part, a.now)
 	if errors.Is(err, eval.ErrOther) {
 		return fail(exitUsage, fmt.Errorf("%w\n\thint: name another file with --save-results, or remove this one", err))

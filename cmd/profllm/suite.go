@@ -91,7 +91,9 @@ func (c benchSuiteCmd) Run(ctx context.Context, a *app) error {
 }
 
 // measure measures the runs, and shows their records.
-func (c benchSuiteCmd) measure(ctx context.Context, a *app, s *measure.Session, loads []measure.Load, d *document.Suites) error {
+func (c benchSuiteCmd) measure(
+	ctx context.Context, a *app, s *measure.Session, loads []measure.Load, d *document.Suites,
+) error {
 	if err := s.Check(loads); err != nil {
 		return fail(exitUsage, err)
 	}
