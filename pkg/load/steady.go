@@ -204,7 +204,9 @@ func (m *measurement) steady() *Steady {
 
 // inWindow adds the latencies of a completed request that count in the window to values, and
 // returns how many of its tokens came there.
-func (m *measurement) inWindow(o *answer.Outcome, in func(int64) bool, ended bool, values map[string][]float64) float64 {
+func (m *measurement) inWindow(
+	o *answer.Outcome, in func(int64) bool, ended bool, values map[string][]float64,
+) float64 {
 	add := func(name string, v float64) { values[name] = append(values[name], v) }
 	whole := ended && in(o.Start)
 	if whole {
