@@ -53,6 +53,8 @@ func TestClientNodesAreRefused(t *testing.T) {
 		"s.toml:6:1: test \"load\": client_nodes is 2, but this load client is one process":     {"client = \"profllm\"", "client = \"vllm\""},
 		"s.toml:6:1: test \"load\": a Sleep test serves nothing, so client_nodes has no effect": {"\"vllm\"\n", "\"Sleep\"\n"},
 		"s.toml:6:1: no server runs on the nodes of the client, but bench_host is localhost":    {"client = ", "cmd_args = { bench_host = \"localhost\" }\nclient = "},
+		"bench_cmd_args.max_concurrency is 1, but client_nodes is 2: each node needs one":       {"max_concurrency = 6", "max_concurrency = 1"},
+		"bench_cmd_args.processes does not go with client_nodes":                                {"num_prompts = 40", "processes = 2"},
 		"bench_cmd_args.rendezvous: profllm sets this argument itself":                          {"num_prompts = 40", "rendezvous = 'x'"},
 	} {
 		dir := t.TempDir()

@@ -323,11 +323,28 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	argv = append(argv, l.Arguments(plan.Concat("http://", t.Host, ":", t.Port), t.Model, t.Dir, DefaultFile)...)
 	nodes := t.Nodes
 	if l.own && t.All.Count > 1 {
+		if err := l.checkShares(t.All.Count); err != nil {
+			return plan.Step{}, err
+		}
 		nodes = t.All
 		argv = append(argv, plan.Texts("--rendezvous", path.Join(t.Dir, "rendezvous.json"))...)
 	}
 	return plan.Step{Name: "bench", Nodes: nodes, Env: clientEnv, Container: !l.own, Argv: argv,
 		Log: "logs/bench-%t.log"}, nil
+}
+
+// checkShares refuses a load that n processes on as many nodes cannot share.
+func (l *Load) checkShares(n int) error {
+	if l.get("processes") != nil {
+		return source.Errorf(l.extra.PosOf("processes"), "bench_cmd_args.processes does not go with client_nodes: "+
+			"each node has one process of the client")
+	}
+	for _, key := range []string{"max_concurrency", "num_prompts"} {
+		if has := l.value(key); has > 0 && has < n { // 0: no limit, and below 0 a whole file
+			return source.Errorf(l.extra.Pos, "bench_cmd_args.%s is %d, but client_nodes is %d: each node needs one", key, has, n)
+		}
+	}
+	return nil
 }
 
 // Arguments are those of the client, without the words that start it, for a server at a URL.
