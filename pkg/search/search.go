@@ -176,10 +176,11 @@ func (g Goal) Conclude(probes []Probe) *Answer {
 	return answer
 }
 
-// Bracket is the narrowest interval between neighbouring measured loads, or beside the outermost,
-// that holds the edge with the confidence; without one the likeliest between two neighbours. A nil
-// end is open. Nothing is said without evidence.
-func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bool) {
+// Bracket is the interval over the fewest neighbouring measured loads that holds the edge with the
+// confidence; without one the likeliest between two neighbours, whose chance is lower. Below the
+// lowest and above the highest load the interval has an open end, which is nil, but never both.
+// Nothing is said without evidence.
+func (g Goal) Bracket(probes []Probe) (low, high *float64, probability float64, ok bool) {
 	g = g.defaults()
 	valid := evidence(probes)
 	if len(valid) == 0 {
@@ -192,16 +193,10 @@ func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bo
 	}
 	slices.Sort(loads)
 	loads = slices.Compact(loads)
-	from, to := 0, len(loads)-1
-	for steps := 1; steps < len(loads); steps++ {
-		chance = -1
-		for i := range len(loads) - steps {
-			if c := d.below(loads[i+steps]) - d.below(loads[i]); c > chance && (i > 0 || i+steps < len(loads)-1) {
-				from, to, chance = i, i+steps, c
-			}
-		}
-		if chance >= g.Confidence {
-			break
+	from, to, chance := d.likeliest(loads, 1)
+	for steps := 2; chance < g.Confidence && steps < len(loads)-1; steps++ {
+		if i, j, c := d.likeliest(loads, steps); c >= g.Confidence {
+			from, to, chance = i, j, c
 		}
 	}
 	if from > 0 {
@@ -210,7 +205,22 @@ func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bo
 	if to < len(loads)-1 {
 		high = &loads[to]
 	}
-	return low, high, chance, low != nil || high != nil
+	return low, high, chance, true
+}
+
+// likeliest is the interval over so many steps of ascending loads that most likely holds the edge,
+// as places in loads. The whole of the loads is no interval.
+func (d distribution) likeliest(loads []float64, steps int) (from, to int, chance float64) {
+	chance = -1
+	for i := range len(loads) - steps {
+		if i == 0 && steps == len(loads)-1 {
+			continue
+		}
+		if c := d.below(loads[i+steps]) - d.below(loads[i]); c > chance {
+			from, to, chance = i, i+steps, c
+		}
+	}
+	return from, to, chance
 }
 
 // evidence are the probes that say something.

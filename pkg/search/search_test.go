@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -128,4 +129,28 @@ func TestLowestOfSeveralLimits(t *testing.T) {
 	})
 	require.Equal(t, search.Found, a.Kind)
 	require.Equal(t, 20.0, *a.Low)
+}
+
+// Without an interval that holds the edge with the confidence, the likeliest between neighbours is
+// said with its own chance: one load near its limit says little.
+func TestBracketNearALimit(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 16, Step: 1}}
+	near := func(load, log float64) search.Probe {
+		return search.Probe{Value: load, Margins: []search.Margin{{Log: log, Noise: 0.05}}}
+	}
+	for name, probes := range map[string][]search.Probe{
+		"one load": {near(8, 0.01)}, "a load that fails": {near(8, -0.01)}, "two loads": {near(8, 0.01), near(9, 0.005)},
+	} {
+		low, high, chance, ok := g.Bracket(probes)
+		require.True(t, ok, name)
+		require.True(t, low != nil || high != nil, name)
+		require.Greater(t, chance, 0.2, name)
+		require.Less(t, chance, 0.95, name)
+	}
+	low, high, chance, ok := g.Bracket(slices.Concat(slices.Repeat([]search.Probe{near(4, 1)}, 6), slices.Repeat([]search.Probe{near(8, -1)}, 6)))
+	require.True(t, ok)
+	require.Equal(t, []float64{4, 8}, []float64{*low, *high})
+	require.Greater(t, chance, 0.95)
+	_, _, _, ok = g.Bracket(nil)
+	require.False(t, ok)
 }
