@@ -91,6 +91,7 @@ const (
 	Beaten      Kind = "beaten"           // the edge is below what another configuration reaches
 	Spent       Kind = "budget-spent"     // of probes or of time
 	NoEvidence  Kind = "no-valid-results" // measurements at a load stay invalid
+	Interrupted Kind = "interrupted"      // the search is not over: it runs, or was killed
 )
 
 // Answer is the interval that holds the edge.

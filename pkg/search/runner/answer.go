@@ -49,6 +49,12 @@ func sentence(g search.Goal, s *result.Search) string {
 	case search.NoLimit:
 		text = fmt.Sprintf("%s is kept up to %s %g, the highest that was allowed (%s sure, %s)", limits, s.Variable, g.Max,
 			chance, cost)
+	case search.Interrupted:
+		if s.Low == nil && s.High == nil {
+			return fmt.Sprintf("no answer: the search for the highest %s within %s was interrupted (%s)", s.Variable, limits, cost)
+		}
+		return fmt.Sprintf("the highest %s within %s is %s (%s sure, %s); the search was interrupted", s.Variable, limits,
+			between(s), chance, cost)
 	case search.NoEvidence:
 		text = fmt.Sprintf("no answer: results at %s %g stay invalid (%s), %s", s.Variable, s.Edge, s.Why, cost)
 		if s.Low != nil {

@@ -74,7 +74,7 @@ type Document struct {
 	Probes     []Probe          `json:"probes"`  // in their order
 	Answers    []*result.Search `json:"answers"` // one for each set of limits, in their order
 	Simulated  bool             `json:"simulated,omitempty"`
-	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far
+	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far: interrupted
 }
 
 // Question is what a search was asked; only the same question goes on with its probes.
@@ -108,13 +108,14 @@ type Probe struct {
 type runner struct {
 	Options
 	doc   Document
+	done  []bool // of each set of limits: its answer is final
 	begun time.Time
 }
 
 // Run searches until every set of limits has its answer. What was measured before in the
 // folder counts. With an error it returns what is known.
 func Run(ctx context.Context, o Options) (*Document, error) {
-	r := runner{Options: o, begun: o.Now()}
+	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Answers: make([]*result.Search, len(o.Limits))}
 	if err := r.resume(); err != nil {
@@ -122,12 +123,6 @@ func Run(ctx context.Context, o Options) (*Document, error) {
 	}
 	for set := range o.Limits {
 		if err := r.search(ctx, set); err != nil {
-			r.doc.Unfinished = true
-			for i := range r.doc.Answers {
-				if r.doc.Answers[i] == nil {
-					r.answer(i, o.Goal.Conclude(r.probes(i)))
-				}
-			}
 			return &r.doc, errors.Join(err, r.save())
 		}
 	}
@@ -187,7 +182,19 @@ func (r *runner) resume() error {
 
 func name(i int) string { return fmt.Sprintf("probe-%03d", i+1) }
 
+// save writes search.json. A set of limits whose search is not over has the answer of the probes so
+// far, which is what remains if nothing else is written.
 func (r *runner) save() error {
+	r.doc.Unfinished = false
+	for set := range r.Limits {
+		if r.done[set] {
+			continue
+		}
+		a := r.Goal.Conclude(r.probes(set))
+		a.Kind = search.Interrupted
+		r.answer(set, a)
+		r.doc.Unfinished = true
+	}
 	data, err := json.MarshalIndent(r.doc, "", "  ")
 	if err != nil {
 		return err
@@ -202,9 +209,11 @@ func (r *runner) search(ctx context.Context, set int) error {
 		switch {
 		case step.Answer != nil:
 			r.answer(set, step.Answer)
+			r.done[set] = true
 			return nil
 		case r.Time > 0 && r.Now().Sub(r.begun) >= r.Time:
 			r.answer(set, r.Goal.Conclude(r.probes(set)))
+			r.done[set] = true
 			return nil
 		}
 		if err := r.measure(ctx, step.Value); err != nil {

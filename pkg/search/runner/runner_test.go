@@ -112,11 +112,48 @@ func TestSearchResumes(t *testing.T) {
 		doc, err := runner.Run(ctx, o)
 		require.ErrorContains(t, err, "killed")
 		require.True(t, doc.Unfinished)
+		require.Equal(t, "interrupted", doc.Answers[0].Outcome)
+		require.Contains(t, doc.Answers[0].Sentence, "interrupted")
 		o.Measure = measure
 		_, err = runner.Run(t.Context(), o)
 		require.NoError(t, err)
 		require.Equal(t, *want, *asked)
 	}
+}
+
+// At every moment search.json has an answer for each set of limits, since a killed search writes
+// nothing more.
+func TestAnswersBeforeTheEnd(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Limits = append(o.Limits, limits(t, "median_ttft_ms=500"))
+	measure, seen := o.Measure, 0
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		doc := readDocument(t, o.Dir)
+		require.True(t, doc.Unfinished)
+		require.Len(t, doc.Answers, 2)
+		require.NotNil(t, doc.Answers[0])
+		require.NotNil(t, doc.Answers[1])
+		require.Equal(t, "interrupted", doc.Answers[1].Outcome)
+		if seen == 0 {
+			require.Equal(t, "no answer: the search for the highest request_rate within p99_ttft_ms <= 500 was interrupted (0 probes)",
+				doc.Answers[0].Sentence)
+		}
+		seen++
+		return measure(ctx, ask)
+	}
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.False(t, doc.Unfinished)
+	require.False(t, readDocument(t, o.Dir).Unfinished)
+	require.Equal(t, "found", doc.Answers[1].Outcome)
+}
+
+func readDocument(t *testing.T, dir string) (d runner.Document) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, runner.File))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &d))
+	return d
 }
 
 // A client that leaves no result is no evidence, and is asked again.
