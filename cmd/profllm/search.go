@@ -67,11 +67,12 @@ func (c *benchSearchCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if err := runner.FindSpan(ctx, &o); err != nil {
-		return c.ended(ctx, err)
-	}
 	doc, err := runner.Run(ctx, o)
-	if doc == nil {
+	switch {
+	case doc != nil:
+	case ctx.Err() != nil:
+		return c.ended(ctx, err)
+	default:
 		return fail(exitUsage, err)
 	}
 	if table := probeTable(doc, o.Limits); err == nil {
@@ -110,6 +111,7 @@ func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 	}
 	if len(c.Client) == 0 {
 		o.Command = []string{"profllm", "bench", "serve", "--base-url", c.BaseURL, "--model", c.Model}
+		o.Load = c.Digest(append(probeFlags, strings.ReplaceAll(c.Variable, "_", "-"))...)
 		if c.NumPrompts != defaultPrompts {
 			o.Least = c.NumPrompts
 		}
@@ -123,6 +125,10 @@ func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, o.Limits) }
 	return o, c.readLimits(&o)
 }
+
+// probeFlags say where and how results are kept: they are no part of the load.
+var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
+	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 // defaultPrompts is vLLM's, and stands for a number that the search chooses.
 const defaultPrompts = 1000

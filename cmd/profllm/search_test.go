@@ -44,6 +44,10 @@ func TestBenchSearch(t *testing.T) {
 	again := profllm(t, dir, nil, args...)
 	require.Equal(t, o.code, again.code)
 	require.Equal(t, len(d.Probes), len(readSearch(t, filepath.Join(dir, "s")).Probes), "nothing is measured again")
+	require.NotContains(t, again.stderr, "another search")
+	other := profllm(t, dir, nil, append(args, "--random-input-len", "9")...)
+	require.Equal(t, exitUsage, other.code)
+	require.Contains(t, other.stderr, "search.json is of another search", "of another load")
 }
 
 // Another client is started for each load, with vLLM's flags for the load and the result.

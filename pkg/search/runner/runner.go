@@ -55,12 +55,14 @@ type Options struct {
 	Goal     search.Goal
 	Limits   [][]metric.Limit // one search for each set, on the same probes
 	Command  []string         // of the client, by which a search is known again
+	Load     string           // what else the client sends, in any form that differs where loads do
 	// Least requests of a probe, if the percentiles need no more.
 	Least        int
 	ProbeSeconds float64 // least time of a probe with a rate
 	Seed         int64
 	Time         time.Duration // after which no probe begins; 0: no limit
 	Speed        int           // simulated time passes so many times faster; 0: 1
+	Simulated    bool          // whether the servers are
 
 	Measure func(ctx context.Context, ask Ask) error
 	Now     func() time.Time
@@ -77,7 +79,8 @@ type Document struct {
 	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far: interrupted
 }
 
-// Question is what a search was asked; only the same question goes on with its probes.
+// Question is what a search was asked; only the same question goes on with its probes. Min, Max and
+// Resolution are 0 before they are known.
 type Question struct {
 	Variable   string     `json:"variable"`
 	Min        float64    `json:"min"`
@@ -85,6 +88,19 @@ type Question struct {
 	Resolution float64    `json:"resolution"`
 	Limits     [][]string `json:"limits"`
 	Command    []string   `json:"command"`
+	Load       string     `json:"load,omitempty"` // digest
+	Speed      int        `json:"speed"`
+	Simulated  bool       `json:"simulated,omitempty"`
+}
+
+// same reports whether two questions are one, as far as their spans are known.
+func (q Question) same(other Question) bool {
+	for _, pair := range [][2]*float64{{&q.Min, &other.Min}, {&q.Max, &other.Max}, {&q.Resolution, &other.Resolution}} {
+		if *pair[0] == 0 || *pair[1] == 0 {
+			*pair[0], *pair[1] = 0, 0
+		}
+	}
+	return reflect.DeepEqual(q, other)
 }
 
 // Probe is one measurement.
@@ -107,17 +123,27 @@ type Probe struct {
 // runner is a search at work.
 type runner struct {
 	Options
-	doc   Document
-	done  []bool // of each set of limits: its answer is final
-	begun time.Time
+	doc    Document
+	before Question // of the folder
+	done   []bool   // of each set of limits: its answer is final
+	begun  time.Time
 }
 
-// Run searches until every set of limits has its answer. What was measured before in the
-// folder counts. With an error it returns what is known.
+// Run searches until every set of limits has its answer. What the goal's span lacks is found out
+// first. What was measured before in the folder counts. With an error it returns what is known.
 func Run(ctx context.Context, o Options) (*Document, error) {
 	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
-	r.doc = Document{Schema: Schema, Question: r.question(), Answers: make([]*result.Search, len(o.Limits))}
+	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated, Answers: make([]*result.Search, len(o.Limits))}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if err := r.findSpan(ctx); err != nil {
+		return nil, err
+	}
+	if r.doc.Question = r.question(); !r.doc.Question.same(r.before) {
+		return nil, r.another()
+	}
 	if err := r.resume(); err != nil {
 		return nil, err
 	}
@@ -130,7 +156,8 @@ func Run(ctx context.Context, o Options) (*Document, error) {
 }
 
 func (r *runner) question() Question {
-	q := Question{Variable: r.Variable, Min: r.Goal.Min, Max: r.Goal.Max, Resolution: r.Goal.Step, Command: r.Command}
+	q := Question{Variable: r.Variable, Min: r.Goal.Min, Max: r.Goal.Max, Resolution: r.Goal.Step, Command: r.Command,
+		Load: r.Load, Speed: r.Speed, Simulated: r.Simulated}
 	for _, set := range r.Limits {
 		var texts []string
 		for _, l := range set {
@@ -141,24 +168,37 @@ func (r *runner) question() Question {
 	return q
 }
 
-// resume takes the probes that the folder has.
-func (r *runner) resume() error {
+// open makes the folder that of this search, unless it is that of another. From then on the folder
+// says what its files measure.
+func (r *runner) open() error {
 	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
 		return err
 	}
 	data, err := regular.ReadFile(filepath.Join(r.Dir, File))
-	if err == nil {
-		var before Document
-		if err := json.Unmarshal(data, &before); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(r.Dir, File), err)
-		}
-		if !reflect.DeepEqual(before.Question, r.doc.Question) {
-			return fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
-				filepath.Join(r.Dir, File))
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if errors.Is(err, fs.ErrNotExist) {
+		r.before = r.doc.Question
+		return r.save()
 	}
+	var before Document
+	if err == nil {
+		err = json.Unmarshal(data, &before)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(r.Dir, File), err)
+	}
+	if r.before = before.Question; !r.doc.Question.same(r.before) {
+		return r.another()
+	}
+	return nil
+}
+
+func (r *runner) another() error {
+	return fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
+		filepath.Join(r.Dir, File))
+}
+
+// resume takes the probes that the folder has.
+func (r *runner) resume() error {
 	for {
 		var p Probe
 		dir := filepath.Join(r.Dir, name(len(r.doc.Probes)))
