@@ -68,12 +68,10 @@ func (c *benchSearchCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, err)
 	}
 	doc, err := runner.Run(ctx, o)
-	switch {
-	case doc != nil:
-	case ctx.Err() != nil:
-		return c.ended(ctx, err)
-	default:
+	if errors.As(err, new(runner.Refusal)) {
 		return fail(exitUsage, err)
+	} else if doc == nil {
+		return c.ended(ctx, err)
 	}
 	if table := probeTable(doc, o.Limits); err == nil {
 		err = a.printTable(table)
@@ -163,7 +161,8 @@ func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 
 // probe has the client measure one load; what it prints is kept beside its result.
 func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, sets [][]metric.Limit) error {
-	log, err := os.Create(filepath.Join(ask.Dir, vllmserve.DefaultLog))
+	// The folder is new: what has the log's name, such as a pipe, was put there by another.
+	log, err := os.OpenFile(filepath.Join(ask.Dir, vllmserve.DefaultLog), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}

@@ -131,10 +131,19 @@ type runner struct {
 
 // Run searches until every set of limits has its answer. What the goal's span lacks is found out
 // first. What was measured before in the folder counts. With an error it returns what is known.
-func Run(ctx context.Context, o Options) (*Document, error) {
+// What was asked wrongly is a [Refusal].
+func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated, Answers: make([]*result.Search, len(o.Limits))}
+	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	ctx, release, err := r.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -171,9 +180,6 @@ func (r *runner) question() Question {
 // open makes the folder that of this search, unless it is that of another. From then on the folder
 // says what its files measure.
 func (r *runner) open() error {
-	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
-		return err
-	}
 	data, err := regular.ReadFile(filepath.Join(r.Dir, File))
 	if errors.Is(err, fs.ErrNotExist) {
 		r.before = r.doc.Question
@@ -193,8 +199,8 @@ func (r *runner) open() error {
 }
 
 func (r *runner) another() error {
-	return fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
-		filepath.Join(r.Dir, File))
+	return Refusal{fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
+		filepath.Join(r.Dir, File))}
 }
 
 // resume takes the probes that the folder has.

@@ -190,6 +190,28 @@ func TestSpanOfRates(t *testing.T) {
 	require.Empty(t, *asked, "the capacity is measured once")
 }
 
+// A search keeps others out of its folder, whose running probe would look like a killed one.
+func TestOneSearchAtATime(t *testing.T) {
+	o, asked := options(t, 10.2)
+	measure, tried := o.Measure, false
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		if !tried {
+			tried = true
+			doc, err := runner.Run(ctx, o)
+			require.Nil(t, doc)
+			require.ErrorAs(t, err, new(runner.Refusal))
+			require.ErrorContains(t, err, fmt.Sprintf("process %d on ", os.Getpid()))
+			require.Empty(t, *asked)
+			require.DirExists(t, ask.Dir)
+		}
+		return measure(ctx, ask)
+	}
+	_, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	_, err = runner.Run(t.Context(), o)
+	require.NoError(t, err, "the folder is free again")
+}
+
 // Another load is another search. That is said before its capacity is measured or reused.
 func TestAnotherQuestion(t *testing.T) {
 	o, _ := options(t, 10.2)
@@ -219,6 +241,7 @@ func TestAnotherQuestion(t *testing.T) {
 		change(&other)
 		_, err := runner.Run(t.Context(), other)
 		require.ErrorContains(t, err, "is of another search", name)
+		require.ErrorAs(t, err, new(runner.Refusal))
 	}
 	o.Measure = measure
 	doc, err := runner.Run(t.Context(), o)

@@ -64,6 +64,9 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 	dir := filepath.Join(r.Dir, capacityDir)
 	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(dir); err != nil { // of a run that was killed
+			return 0, err
+		}
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return 0, err
 		}
