@@ -136,6 +136,9 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated, Answers: make([]*result.Search, len(o.Limits))}
+	if err := Check(r.Variable, r.Goal); err != nil {
+		return nil, Refusal{err}
+	}
 	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -149,6 +152,9 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	}
 	if err := r.findSpan(ctx); err != nil {
 		return nil, err
+	}
+	if err := Check(r.Variable, r.Goal); err != nil { // against what the server can serve
+		return nil, Refusal{err}
 	}
 	if r.doc.Question = r.question(); !r.doc.Question.same(r.before) {
 		return nil, r.another()

@@ -249,6 +249,16 @@ func TestAnotherQuestion(t *testing.T) {
 	require.Equal(t, "found", doc.Answers[0].Outcome)
 }
 
+// A lowest rate above what the server can serve is refused once that is known.
+func TestSpanAboveTheCapacity(t *testing.T) {
+	o, asked := options(t, 10.2)
+	o.Goal = search.Goal{Span: search.Span{Min: 100}}
+	_, err := runner.Run(t.Context(), o)
+	require.ErrorAs(t, err, new(runner.Refusal))
+	require.ErrorContains(t, err, "max is 30, but min is 100")
+	require.Len(t, *asked, 1)
+}
+
 func TestReadSLA(t *testing.T) {
 	sets, err := runner.ReadSLA([]byte(`[{"p99_ttft_ms": "<=500", "p99_itl_ms": "< 40"}, {"request_goodput": ">=3.5"}]`))
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ func (r *runner) findSpan(ctx context.Context) error {
 	g := &r.Goal
 	if r.Variable == Concurrency {
 		g.Min, g.Step = or(g.Min, 1), or(g.Step, 1)
-		g.Max = or(g.Max, 1024)
+		g.Max = or(g.Max, mostConcurrency)
 		return nil
 	}
 	if g.Max > 0 && g.Step > 0 && g.Start > 0 {
