@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
@@ -44,6 +46,14 @@ type benchSearchCmd struct {
 	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
 	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
 	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
+
+	promptsSet bool // --num-prompts was given, if only its default
+}
+
+// AfterApply learns whether --num-prompts was given, since the search chooses the number else.
+func (c *benchSearchCmd) AfterApply(k *kong.Context) error {
+	c.promptsSet = slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "num-prompts" })
+	return nil
 }
 
 // Validate refuses what cannot be searched for.
@@ -51,14 +61,24 @@ func (c *benchSearchCmd) Validate() error {
 	switch {
 	case len(c.Limit) == 0 && c.SLAParams == "":
 		return errors.New("missing flags: --limit or --sla-params, such as --limit p99_ttft_ms=500")
-	case c.Tolerance <= 0 || c.Tolerance >= 100, c.Confidence < 50 || c.Confidence >= 100:
+	case !(c.Tolerance > 0 && c.Tolerance < 100), !(c.Confidence >= 50 && c.Confidence < 100):
 		return errors.New("--tolerance must be above 0 and below 100, and --confidence from 50 to below 100")
-	case c.Min < 0 || c.Resolution < 0 || c.Start < 0 || c.Max < 0 || c.Max > 0 && c.Max < c.Min:
-		return errors.New("--min, --max, --resolution and --start must be above 0, and --max at least --min")
+	case !(c.ProbeSeconds >= 0 && c.ProbeSeconds <= 1e6):
+		return errors.New("--probe-seconds must be from 0 to 1000000")
+	case c.Processes != 1 || c.Rendezvous != "":
+		return errors.New("--processes and --rendezvous: give them to a client of its own: -- profllm bench serve --processes N …")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
 	}
+	if err := runner.Check(c.Variable, c.goal()); err != nil {
+		return fmt.Errorf("--%w", err)
+	}
 	return nil
+}
+
+func (c *benchSearchCmd) goal() search.Goal {
+	return search.Goal{Span: search.Span{Min: c.Min, Max: c.Max, Step: c.Resolution}, Start: c.Start,
+		Tolerance: c.Tolerance / 100, Confidence: c.Confidence / 100, Probes: c.Probes, AtLeast: c.AtLeast}
 }
 
 // Run searches for the highest load within the limits.
@@ -99,10 +119,7 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
-		Goal: search.Goal{Span: search.Span{Min: c.Min, Max: c.Max, Step: c.Resolution}, Start: c.Start,
-			Tolerance: c.Tolerance / 100, Confidence: c.Confidence / 100, Probes: c.Probes, AtLeast: c.AtLeast},
-		Command: c.Client,
-		Said:    a.logf,
+		Goal: c.goal(), Command: c.Client, Said: a.logf,
 	}
 	if o.Dir == "" {
 		o.Dir = "search"
@@ -110,7 +127,7 @@ func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 	if len(c.Client) == 0 {
 		o.Command = []string{"profllm", "bench", "serve", "--base-url", c.BaseURL, "--model", c.Model}
 		o.Load = c.Digest(append(probeFlags, strings.ReplaceAll(c.Variable, "_", "-"))...)
-		if c.NumPrompts != defaultPrompts {
+		if c.promptsSet {
 			o.Least = c.NumPrompts
 		}
 	}
@@ -127,9 +144,6 @@ func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 // probeFlags say where and how results are kept: they are no part of the load.
 var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
 	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
-
-// defaultPrompts is vLLM's, and stands for a number that the search chooses.
-const defaultPrompts = 1000
 
 func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 	limits, err := findLimits(c.Limit)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/load/loadtest"
 	"github.com/profllm/profllm/pkg/search/runner"
 )
@@ -79,10 +82,45 @@ END
 func TestBenchSearchMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"missing flags: --limit or --sla-params": {}, "want KEY=VALUE": {"--limit", "p99_ttft_ms"},
-		"--max at least --min": {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
+		"--max is 4, but min is 9":                 {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
+		"--max is +Inf, must be":                   {"--limit", "p99_ttft_ms=5", "--max", "inf"},
+		"--min is NaN, must be":                    {"--limit", "p99_ttft_ms=5", "--min", "nan"},
+		"--start is 1.5, must be a whole":          {"--limit", "p99_ttft_ms=5", "--start", "1.5"},
+		"--tolerance must be":                      {"--limit", "p99_ttft_ms=5", "--tolerance", "nan"},
+		"-- profllm bench serve --processes":       {"--limit", "p99_ttft_ms=5", "--processes", "2"},
+		"--processes and --rendezvous: give them ": {"--limit", "p99_ttft_ms=5", "--rendezvous", "r"},
 	} {
 		o := profllm(t, t.TempDir(), nil, append([]string{"bench", "search"}, args...)...)
 		require.Equal(t, exitUsage, o.code)
 		require.Contains(t, o.stderr, want)
 	}
+}
+
+// A number of requests that is the default of other commands is still one that was asked for.
+func TestBenchSearchTakesThousandPrompts(t *testing.T) {
+	dir := t.TempDir()
+	o := profllm(t, dir, nil, "bench", "search", "--base-url", searchServer(t), "--model", "m", "--random-input-len", "8",
+		"--random-output-len", "1", "--limit", "median_ttft_ms=1e9", "--start", "64", "--max", "64", "--min", "64", "--probes", "1",
+		"--num-prompts", "1000", "--result-dir", "s")
+	d := readSearch(t, filepath.Join(dir, "s"))
+	require.NotEmpty(t, d.Probes, o.stderr)
+	require.Equal(t, 1000, d.Probes[0].NumPrompts)
+}
+
+// What the system refuses is no mistake of the command line.
+func TestBenchSearchWithoutAFolder(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644))
+	o := profllm(t, dir, nil, "bench", "search", "--base-url", searchServer(t), "--model", "m", "--limit", "median_ttft_ms=1e9",
+		"--result-dir", "file/s")
+	require.Equal(t, exitInternal, o.code, o.stderr)
+	require.Contains(t, o.stderr, "file")
+}
+
+// A pipe in place of the log does not stop a search.
+func TestProbeLogIsNew(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, vllmserve.DefaultLog), 0o644))
+	err := new(benchSearchCmd).probe(t.Context(), &app{}, runner.Ask{Dir: dir}, nil)
+	require.ErrorIs(t, err, fs.ErrExist)
 }
