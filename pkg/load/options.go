@@ -326,8 +326,8 @@ func (o *Options) percentiles() ([]float64, error) {
 	return out, nil
 }
 
-// base returns the server's base URL without a slash at its end.
-func (o *Options) base() string {
+// Base returns the server's base URL without a slash at its end.
+func (o *Options) Base() string {
 	if o.BaseURL != "" {
 		return strings.TrimRight(o.BaseURL, "/")
 	}

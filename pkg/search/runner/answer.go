@@ -29,7 +29,7 @@ func (r *runner) answer(set int, a *search.Answer) {
 			}
 		}
 	}
-	if best := r.Best(set); best != nil && a.Low != nil {
+	if best := r.Best(set); best != nil {
 		s.Measured = new(best.Value)
 		if e := r.evidence(set, best); e.Low {
 			s.Why = e.Why

@@ -433,35 +433,36 @@ func (r *runner) said(p *Probe) string {
 }
 
 // keepBest copies the result at the highest load that holds beside search.json, so that whoever
-// reads one result of this folder reads that.
+// reads one result of this folder reads that. There is none if no load holds.
 func (r *runner) keepBest() error {
+	kept := filepath.Join(r.Dir, vllmserve.DefaultFile)
 	best := r.Best(0)
 	if best == nil {
+		if err := os.Remove(kept); !errors.Is(err, fs.ErrNotExist) { // of fewer probes
+			return err
+		}
 		return nil
 	}
 	data, err := regular.ReadFile(filepath.Join(r.Dir, best.Name, vllmserve.DefaultFile))
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(r.Dir, vllmserve.DefaultFile), data, 0o666)
+	return durable.WriteFile(kept, data, 0o666)
 }
 
-// Best is the probe at the highest load that the answer says holds; if none does, the lowest
-// that was measured.
+// Best is the probe that holds at the highest load that the answer says holds; nil if there is none.
 func (r *runner) Best(set int) *Probe {
-	a := r.doc.Answers[set]
-	var best, lowest *Probe
+	low := r.doc.Answers[set].Low
+	if low == nil {
+		return nil
+	}
+	var best *Probe
 	for i := range r.doc.Probes {
 		p := &r.doc.Probes[i]
-		if e := r.evidence(set, p); e.Invalid {
-			continue
-		}
-		if a.Low != nil && p.Value <= *a.Low && (best == nil || p.Value >= best.Value) {
+		e := r.evidence(set, p)
+		if !e.Invalid && e.Holds() && p.Value <= *low && (best == nil || p.Value >= best.Value) {
 			best = p
 		}
-		if lowest == nil || p.Value < lowest.Value {
-			lowest = p
-		}
 	}
-	return cmp.Or(best, lowest)
+	return best
 }
