@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/profllm/profllm/pkg/apicheck"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
@@ -26,6 +28,7 @@ import (
 	"github.com/profllm/profllm/pkg/search"
 	"github.com/profllm/profllm/pkg/search/runner"
 	"github.com/profllm/profllm/pkg/sim/knobs"
+	standin "github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -83,7 +86,7 @@ func (c *benchSearchCmd) goal() search.Goal {
 
 // Run searches for the highest load within the limits.
 func (c *benchSearchCmd) Run(ctx context.Context, a *app) error {
-	o, err := c.options(a)
+	o, err := c.options(ctx, a)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
@@ -116,7 +119,7 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 	return err
 }
 
-func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
+func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
 		Goal: c.goal(), Command: c.Client, Said: a.logf,
@@ -137,8 +140,33 @@ func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 			return o, err
 		}
 	}
-	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, o.Limits) }
-	return o, c.readLimits(&o)
+	if err := c.readLimits(&o); err != nil {
+		return o, err
+	}
+	if o.Simulated = c.simulated(ctx, a); o.Simulated {
+		a.logf("%s", standin.Notice)
+	}
+	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, &o) }
+	return o, nil
+}
+
+// simulated reports whether the servers are, by the script of a job or by the server itself. A server
+// that does not answer yet is taken for a real one.
+func (c *benchSearchCmd) simulated(ctx context.Context, a *app) bool {
+	if a.env(job.SimulatedVar) != "" {
+		return true
+	}
+	of := c.Options
+	if len(c.Client) > 0 {
+		var err error
+		first := slices.IndexFunc(c.Client, func(word string) bool { return strings.HasPrefix(word, "-") })
+		if of, err = load.ParseArgs(c.Client[max(first, 0):]); first < 0 || err != nil {
+			return false // not known flags of vLLM's client
+		}
+	}
+	server, err := apicheck.Open(ctx, apicheck.Options{Address: of.Base(), APIKey: a.env("OPENAI_API_KEY"),
+		Insecure: of.Insecure, Timeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment})
+	return err == nil && server.Owner() == standin.Version
 }
 
 // probeFlags say where and how results are kept: they are no part of the load.
@@ -174,14 +202,17 @@ func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 }
 
 // probe has the client measure one load; what it prints is kept beside its result.
-func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, sets [][]metric.Limit) error {
+func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, o *runner.Options) error {
 	// The folder is new: what has the log's name, such as a pipe, was put there by another.
 	log, err := os.OpenFile(filepath.Join(ask.Dir, vllmserve.DefaultLog), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	args := c.asked(ask, sets)
+	args := c.asked(ask, o.Limits)
+	if o.Simulated && a.env(job.SimulatedVar) == "" { // in a job, the clients know themselves
+		args = append(args, "--metadata", simulatedMark)
+	}
 	if len(c.Client) > 0 {
 		return external(ctx, slices.Concat(c.Client, args), log)
 	}
@@ -207,7 +238,7 @@ func (c *benchSearchCmd) merged(one load.Options, a *app, log io.Writer) load.Op
 	o.NumPrompts, o.Seed, o.SaveResult, o.AppendResult = one.NumPrompts, one.Seed, true, false
 	o.ResultDir, o.ResultFilename, o.DisableTqdm = one.ResultDir, one.ResultFilename, true
 	o.PercentileMetrics, o.MetricPercentiles = one.PercentileMetrics, one.MetricPercentiles
-	o.Metadata = slices.Clone(o.Metadata)
+	o.Metadata = slices.Concat(o.Metadata, one.Metadata)
 	if a.env(job.SimulatedVar) != "" {
 		if err := a.markSimulated(&o, log); err != nil {
 			fmt.Fprintln(log, err)

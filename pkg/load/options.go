@@ -345,9 +345,9 @@ const defaultEndpoint = "/v1/completions"
 // url returns the URL requests go to.
 func (o *Options) url() string {
 	if o.Endpoint == defaultEndpoint {
-		return o.base() + o.protocol().endpoint
+		return o.Base() + o.protocol().endpoint
 	}
-	return o.base() + o.Endpoint
+	return o.Base() + o.Endpoint
 }
 
 // Faster makes the load fit servers whose time runs n times faster: rates are n times

@@ -378,7 +378,7 @@ func (r *runner) judge(p *Probe) {
 	}
 	rec := &result.Result{Schema: result.SchemaV1}
 	rec.Merge(part)
-	rec.Simulated = rec.Simulated || part.Simulated
+	rec.Simulated = rec.Simulated || part.Simulated || r.Simulated
 	rec.Derive()
 	planned := validity.Planned{NumPrompts: p.NumPrompts}
 	switch r.Variable {
