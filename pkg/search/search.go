@@ -206,7 +206,7 @@ func (g Goal) Bracket(probes []Probe) (low, high *float64, probability float64, 
 	if to < len(loads)-1 {
 		high = &loads[to]
 	}
-	return low, high, chance, true
+	return low, high, chance, chance >= 0
 }
 
 // likeliest is the interval over so many steps of ascending loads that most likely holds the edge,
