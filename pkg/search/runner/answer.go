@@ -18,6 +18,9 @@ func (r *runner) answer(set int, a *search.Answer) {
 	if a.Kind == search.NoEvidence {
 		s.Edge = a.At
 	}
+	if s.Low == nil && s.High == nil { // nothing is said of the edge
+		s.Probability = 0
+	}
 	r.doc.Answers[set] = s
 	for i := range r.doc.Probes {
 		p := &r.doc.Probes[i]
@@ -62,6 +65,10 @@ func sentence(g search.Goal, s *result.Search) string {
 		}
 		return text
 	default:
+		if s.Low == nil && s.High == nil {
+			text = fmt.Sprintf("the highest %s within %s is not known (%s)", s.Variable, limits, cost)
+			break
+		}
 		text = fmt.Sprintf("the highest %s within %s is %s (%s sure, %s)", s.Variable, limits, between(s), chance, cost)
 	}
 	switch search.Kind(s.Outcome) {
@@ -76,11 +83,9 @@ func sentence(g search.Goal, s *result.Search) string {
 	return text
 }
 
-// between is the interval of an answer.
+// between is the interval of an answer that has an end.
 func between(s *result.Search) string {
 	switch {
-	case s.Low == nil && s.High == nil:
-		return "not known"
 	case s.Low == nil:
 		return fmt.Sprintf("below %g", *s.High)
 	case s.High == nil:

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/search"
 	"github.com/profllm/profllm/pkg/search/runner"
 )
 
@@ -85,4 +87,25 @@ func TestNumbersOfASearch(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(o.Dir, vllmserve.DefaultFile))
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"p99_ttft_ms": 50,`)
+}
+
+// An interval without an end has no probability.
+func TestNothingIsKnown(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Goal = search.Goal{Span: search.Span{Min: 8, Max: 8, Step: 1}, Start: 8, Probes: 2, Confidence: 0.9999}
+	measure := o.Measure
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		require.NoError(t, measure(ctx, ask))
+		path := filepath.Join(ask.Dir, vllmserve.DefaultFile)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return os.WriteFile(path, []byte(strings.Replace(string(data), `"p99_ttft_ms": 50`, `"p99_ttft_ms": 500`, 1)), 0o644)
+	}
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	a := doc.Answers[0]
+	require.Equal(t, "budget-spent", a.Outcome)
+	require.Zero(t, a.Probability)
+	require.Equal(t, "the highest request_rate within p99_ttft_ms <= 500 is not known (2 probes); "+
+		"the budget is spent before the interval is narrow", a.Sentence)
 }
