@@ -19,10 +19,11 @@
 // noise is what the percentile of so few requests may be off, and what differs from run to
 // run; how much that is, is estimated from all probes together (see posterior.go).
 //
-// The probability of an interval is a posterior one: before the first probe each factor of
-// load is as likely to hold the edge, margins change near the edge in proportion to the
-// logarithm of the load, by an unknown factor, and have noise with heavy tails of an unknown
-// width. Far from the edge only the side of the limit counts, and no shape is assumed.
+// The probability of an interval is a posterior one: before the first probe each factor of load is as
+// likely to hold the edge, from a quarter of the lowest load to four times the highest; margins change
+// near the edge in proportion to the logarithm of the load, by an unknown factor, and have noise with
+// heavy tails of an unknown width. Far from the edge only the side of the limit counts, and no shape
+// is assumed.
 // search_test.go measures how often the interval holds a known edge.
 package search
 

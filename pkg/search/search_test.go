@@ -154,3 +154,16 @@ func TestBracketNearALimit(t *testing.T) {
 	_, _, _, ok = g.Bracket(nil)
 	require.False(t, ok)
 }
+
+// What is thought of the edge before the first probe is the same however many limits there are.
+func TestPriorOfSeveralLimits(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 256, Step: 1}}
+	guess := func(n int) float64 { // from a probe that says nothing
+		margins := slices.Repeat([]search.Margin{{Noise: 1e30}}, n)
+		return g.Conclude([]search.Probe{{Value: 16, Margins: margins}}).Edge
+	}
+	require.InDelta(t, 16, guess(1), 1, "the middle of the span")
+	for _, n := range []int{2, 5} {
+		require.InDelta(t, guess(1), guess(n), 0.5, "%d limits", n)
+	}
+}
