@@ -272,7 +272,8 @@ func (f resultFlags) open(a *app, placing placingFlags, sweep *vllmsweep.Sweep) 
 	case f.Resume && errors.Is(err, fs.ErrNotExist):
 		return nil, fail(exitUsage, fmt.Errorf("--resume: there is no experiment %s", relative(s.dir)))
 	case !f.Resume && err == nil:
-		return nil, fail(exitUsage, fmt.Errorf("%s is there already\n\thint: --resume measures what is missing in it; or choose another --experiment-name",
+		return nil, fail(exitUsage, fmt.Errorf("%s is there already\n\thint: --resume measures what is "+
+			"missing in it; or choose another --experiment-name",
 			relative(s.dir)))
 	}
 	return s, nil
@@ -353,7 +354,9 @@ func (s *sweeping) execute(ctx context.Context, p *campaign.Planned) error {
 		return s.submit(ctx, root, submitFlags{Wait: true, Settle: 30 * time.Second})
 	}
 	endsByItself.Store(true)
-	return s.local(ctx, func(client *campaign.Client, tell func(campaign.LocalProgress)) ([]string, map[string]run.State, error) {
+	return s.local(ctx, func(
+		client *campaign.Client, tell func(campaign.LocalProgress),
+	) ([]string, map[string]run.State, error) {
 		return client.RunHere(ctx, p, campaign.Here{WaitGPUs: s.placing.WaitGPUs, Progress: tell})
 	}, func() string { return p.Root })
 }
@@ -375,7 +378,8 @@ func (s *sweeping) takeIn(ctx context.Context) error {
 	}
 	for _, dir := range dirs {
 		if st := states[dir]; st.JobID != "" && !st.Final() {
-			return fail(exitNotOver, fmt.Errorf("job %s of %s is not over\n\thint: profllm slurm watch %s, then resume", st.JobID,
+			return fail(exitNotOver, fmt.Errorf("job %s of %s is not over\n\thint: profllm slurm watch %s, then resume",
+				st.JobID,
 				relative(dir), relative(dir)))
 		}
 	}

@@ -151,9 +151,10 @@ func (c *evalGSM8KCmd) ask(ctx context.Context, a *app, set *eval.Set, base stri
 		return err
 	}
 	open := len(book.Open(set, part))
-	a.logf("GSM8K: %d questions, %d-shot, %d of them answered before", set.Questions, set.Shots, len(book.Answers)-failedOf(book))
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Insecure},
-		MaxIdleConnsPerHost: c.Concurrency}
+	a.logf("GSM8K: %d questions, %d-shot, %d of them answered before", set.Questions, set.Shots,
+		len(book.Answers)-failedOf(book))
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Insecure}, MaxIdleConnsPerHost: c.Concurrency}
 	err = eval.Ask(ctx, eval.Server{URL: base, APIKey: a.env("OPENAI_API_KEY"), Concurrency: c.Concurrency,
 		Timeout: time.Duration(c.Timeout * float64(time.Second)), Client: &http.Client{Transport: transport},
 		Progress: a.evalProgress(open)}, set, part, book)

@@ -334,7 +334,7 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 	switch {
 	case errors.Is(err, load.ErrNoneCompleted):
 		return fail(exitInvalid, err)
-	case errors.Is(err, load.ErrInterrupted):
+	case errors.Is(err, load.ErrInterrupted) && ctx.Err() != nil: // else a process of the load was lost
 		return fail(exitInterrupted, err)
 	}
 	return err

@@ -421,7 +421,7 @@ type jobRankCmd struct {
 	OnlyOthers bool     `help:"Leave the option out for the first task."`
 	Others     []string `sep:"none" help:"Word for every task but the first."`
 	Address    []string `sep:"none" help:"Variable that takes the node's own address."`
-	Joined     int      `help:"Tasks of an engine, of tasks that find each other as torchrun's do; %t in a word is the rank."`
+	Joined     int      `help:"Tasks of an engine, which meet as torchrun's do; %t in the last word's file is the rank."`
 	Port       int      `help:"Port of the first node, where joined tasks meet."`
 	Command    []string `arg:"" passthrough:"" help:"-- and the command."`
 }

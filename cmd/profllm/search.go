@@ -106,7 +106,8 @@ func (c *benchSearchCmd) Run(ctx context.Context, a *app) error {
 		}
 		fmt.Fprintf(a.stdout, "%s%s\n", mark, s.Sentence)
 	}
-	if err == nil && slices.ContainsFunc(doc.Answers, func(s *result.Search) bool { return s.Outcome == string(search.NoEvidence) }) {
+	none := func(s *result.Search) bool { return s.Outcome == string(search.NoEvidence) }
+	if err == nil && slices.ContainsFunc(doc.Answers, none) {
 		return exit(exitInvalid)
 	}
 	return c.ended(ctx, err)

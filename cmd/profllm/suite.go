@@ -128,7 +128,9 @@ func writeParameters(dir string, loads []measure.Load) error {
 }
 
 // measureSuites measures the loads; one whose client fails does not stop the others.
-func (a *app) measureSuites(ctx context.Context, s *measure.Session, loads []measure.Load, d *document.Suites) (failed int, err error) {
+func (a *app) measureSuites(
+	ctx context.Context, s *measure.Session, loads []measure.Load, d *document.Suites,
+) (failed int, err error) {
 	for i := range loads {
 		if ctx.Err() != nil {
 			return failed, context.Cause(ctx)
@@ -168,8 +170,8 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 		return nil, err
 	}
 	s := &measure.Session{
-		Name: c.Name, Base: server.Base(), URL: server.URL(), Model: server.Model(), Program: "profllm bench serve", Now: a.now,
-		Client: a.ownClient(c.Insecure),
+		Name: c.Name, Base: server.Base(), URL: server.URL(), Model: server.Model(), Program: "profllm bench serve",
+		Now: a.now, Client: a.ownClient(c.Insecure),
 	}
 	if s.Host, err = os.Hostname(); err != nil {
 		return nil, err
@@ -223,7 +225,8 @@ func (c benchSuiteCmd) cache(ctx context.Context, a *app, server *apicheck.Serve
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			a.logf("note: the prefix cache is kept between runs, which send the same prompts: %v\n\thint: start vLLM with VLLM_SERVER_DEV_MODE=1, or say --cache keep", err)
+			a.logf("note: the prefix cache is kept between runs, which send the same prompts: %v\n\thint: start vLLM "+
+				"with VLLM_SERVER_DEV_MODE=1, or say --cache keep", err)
 			return nil
 		}
 		s.Empty = server.EmptyCache

@@ -75,6 +75,34 @@ func outcome(t *testing.T, r *result.Result, word string) string {
 	return string(c.Outcome)
 }
 
+// The requests of an evaluation are those that the engines ended while it ran, also where shell
+// text runs behind it.
+func TestEvaluatedBeforeAfterLoad(t *testing.T) {
+	dir := recorded(t)
+	data, err := os.ReadFile(filepath.Join(dir, run.PlanFile))
+	require.NoError(t, err)
+	const last = `"log": "logs/eval-%t.log"` + "\n    }"
+	require.Contains(t, string(data), last)
+	write(t, dir, run.PlanFile, strings.Replace(string(data), last, last+`, {"name": "after-load", "nodes": {"offset": 0,
+		"count": 1}, "argv": ["bash", "-c", "true"], "log": "logs/after-load-%t.log"}`, 1))
+	page, err := os.ReadFile(filepath.Join(dir, "raw/metrics-decode-after.prom"))
+	require.NoError(t, err)
+	const asked = `finished_reason="stop",model_name="Qwen/Qwen3-8B"} `
+	before := func(n string) string { return strings.Replace(string(page), asked+"200.0", asked+n, 1) }
+	for name, c := range map[string]struct{ bench, outcome string }{
+		"all":  {"0.0", "pass"},
+		"none": {"200.0", "fail"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, dir, "raw/metrics-decode-bench.prom", before(c.bench))
+			write(t, dir, "raw/metrics-decode-eval.prom", string(page))
+			write(t, dir, "raw/metrics-decode-after-load.prom", string(page))
+			r := only(t, collector(t), dir, completed())
+			require.Equal(t, c.outcome, outcome(t, r, "accuracy-invalid"), r.Validity.Check("accuracy-invalid").Detail)
+		})
+	}
+}
+
 // covers: SCH-4
 func TestRun(t *testing.T) {
 	r := only(t, collector(t), recorded(t), completed())

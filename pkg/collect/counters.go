@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -61,15 +62,18 @@ func addCounters(e *evidence, d *draft) {
 func addEvaluated(e *evidence, d *draft) { d.facts.Evaluated = evaluated(e, &d.late) }
 
 // evaluated is how many requests the engines that answer ended while the evaluation
-// ran, which comes last; nil where they did not count them to the end.
+// ran; nil where they did not count them to the end.
 func evaluated(e *evidence, w *warnings) *float64 {
-	if e.plan == nil || len(e.load.Clients) == 0 || !e.load.Expect.Accuracy {
+	if e.plan == nil || !e.load.Expect.Accuracy {
 		return nil
 	}
-	last := len(e.load.Clients) - 1
-	from, to := job.Before, e.load.Clients[last].Name
-	if last > 0 {
-		from = e.load.Clients[last-1].Name
+	at := slices.IndexFunc(e.load.Clients, func(s plan.Step) bool { return s.Name == plan.EvalStep })
+	if at < 0 {
+		return nil
+	}
+	from, to := job.Before, plan.EvalStep
+	if at > 0 {
+		from = e.load.Clients[at-1].Name
 	}
 	sum := 0.0
 	for _, role := range e.plan.Roles {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,8 @@ type Rank struct {
 	Others    []string // words that every task but the first gets, behind the command
 	Addresses []string // variables that get the node's own address
 	// Joined is how many tasks make an engine, of tasks that find each other as those of torchrun do;
-	// 0: they do not. The mark %t in a word is the task's rank, and RANK.worker in those that do not
-	// lead an engine.
+	// 0: they do not. The last word is the file for the result: the mark %t in its name is the task's
+	// rank, and RANK.worker in those that do not lead an engine.
 	Joined  int
 	Port    int      // of the first node, where joined tasks meet
 	Command []string // the program and its arguments
@@ -73,7 +74,8 @@ func (j *Job) join(r Rank, rank int, argv, environ []string) (words, env []strin
 	}
 	tasks, err := strconv.Atoi(cmp.Or(j.Env("SLURM_STEP_NUM_TASKS"), j.Env("SLURM_NTASKS")))
 	if err != nil || len(hosts) == 0 {
-		return nil, nil, fmt.Errorf("SLURM_STEP_NUM_TASKS and SLURM_NTASKS do not say how many tasks run on the %d nodes of the step", len(hosts))
+		return nil, nil, fmt.Errorf("SLURM_STEP_NUM_TASKS and SLURM_NTASKS do not say how many tasks run on the %d nodes "+
+			"of the step", len(hosts))
 	}
 	each := max(tasks/len(hosts), 1)
 	head := hosts[0]
@@ -88,11 +90,12 @@ func (j *Job) join(r Rank, rank int, argv, environ []string) (words, env []strin
 	if rank%r.Joined > 0 {
 		mark += ".worker"
 	}
-	for _, word := range argv {
-		words = append(words, strings.ReplaceAll(word, "%t", mark))
-	}
+	words = slices.Clone(argv)
+	dir, file := path.Split(words[len(words)-1])
+	words[len(words)-1] = dir + strings.ReplaceAll(file, "%t", mark)
 	set := map[string]string{"RANK": strconv.Itoa(rank), "WORLD_SIZE": strconv.Itoa(tasks),
-		"LOCAL_RANK": strconv.Itoa(rank % each), "LOCAL_WORLD_SIZE": strconv.Itoa(each), "MASTER_ADDR": head, "MASTER_PORT": strconv.Itoa(r.Port)}
+		"LOCAL_RANK": strconv.Itoa(rank % each), "LOCAL_WORLD_SIZE": strconv.Itoa(each), "MASTER_ADDR": head,
+		"MASTER_PORT": strconv.Itoa(r.Port)}
 	names := slices.Sorted(maps.Keys(set))
 	env = withoutVariables(environ, names...)
 	for _, name := range names {

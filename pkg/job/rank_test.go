@@ -58,10 +58,11 @@ func TestJoined(t *testing.T) {
 	} {
 		env := map[string]string{"SLURM_PROCID": rank, "SLURM_NTASKS": "4", "SLURM_STEP_NODELIST": "10.1.0.[5-6]"}
 		j := &Job{Env: func(name string) string { return env[name] }}
-		argv, environ, err := j.Resolve(Rank{Joined: 2, Port: 29501, Command: []string{"vllm", "--output-json", "throughput-%t.json"}},
+		argv, environ, err := j.Resolve(Rank{Joined: 2, Port: 29501, Command: []string{"vllm", "--prompt", "50%to", "--output-json",
+			"a%t/throughput-%t.json"}},
 			[]string{"A=1", "RANK=7"})
 		require.NoError(t, err)
-		require.Equal(t, []string{"vllm", "--output-json", want.file}, argv)
+		require.Equal(t, []string{"vllm", "--prompt", "50%to", "--output-json", "a%t/" + want.file}, argv)
 		require.Equal(t, []string{"A=1", "LOCAL_RANK=" + want.local, "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.1.0.5",
 			"MASTER_PORT=29501", "RANK=" + rank, "WORLD_SIZE=4"}, environ)
 		env["SLURM_STEP_NODELIST"], env["SLURM_STEP_NUM_TASKS"] = "n1", "8"

@@ -42,7 +42,10 @@ func (o *Options) checkTalk() error {
 	case o.Backend != "openai-chat":
 		return fmt.Errorf("conversations need --backend openai-chat, not %s", o.Backend)
 	case t.ConversationFile != "" && t.ConversationTurnMean > 1:
-		return errors.New("--conversation-turn-mean has no effect on --conversation-file, which says how many turns there are")
+		return errors.New("--conversation-turn-mean has no effect on --conversation-file, which says how many turns " +
+			"there are")
+	case o.RandomBatchSize > 1:
+		return errors.New("--random-batch-size: a turn of a conversation is one prompt")
 	case o.DatasetName != "random":
 		return fmt.Errorf("--dataset-name %s: conversations are random, or come from --conversation-file", o.DatasetName)
 	}
@@ -219,6 +222,11 @@ func newTalks(ctx context.Context, o *Options, m model, api *server, stderr io.W
 	talks, requests := newConversations(list, o.RandomOutput(), o)
 	b := bodiesOf(o, m.name, requests)
 	b.talks = talks
+	if b.models != nil { // a conversation stays with its adapter, which has its KV cache
+		for i, talk := range talks.talk {
+			b.models[i] = b.models[talk]
+		}
+	}
 	return b, nil
 }
 

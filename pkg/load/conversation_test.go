@@ -150,6 +150,19 @@ func TestRandomConversations(t *testing.T) {
 	require.Len(t, texts, 10, "no turn is like another")
 }
 
+// All turns of a conversation ask one adapter.
+func TestAdapterOfAConversation(t *testing.T) {
+	o := parse(t, "--model m --backend openai-chat --num-prompts 40 --conversation-turn-mean 4 --lora-modules a b c")
+	b, err := newBodies(t.Context(), &o, model{name: "m", vocabulary: 5000}, newServer(&o), io.Discard)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for i, talk := range b.talks.talk {
+		require.Equal(t, b.models[talk], b.models[i])
+		seen[b.models[i]] = true
+	}
+	require.Greater(t, len(seen), 1)
+}
+
 func TestHowManyConversations(t *testing.T) {
 	list := make([]dataset.Conversation, 3)
 	for k := range list {

@@ -124,7 +124,7 @@ func drive(
 		defer r.prober.snd.Close()
 	}
 	if r.crew != nil {
-		if err := r.crew.Gather(ctx); err != nil {
+		if err := r.crew.Gather(ctx, r.traffic.digest()); err != nil {
 			return nil, err
 		}
 		r.snd = r.crew.Share(snd, lost)

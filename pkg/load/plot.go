@@ -31,7 +31,8 @@ func (p *Plots) thresholds() (low, high float64, err error) {
 	low, errLow := strconv.ParseFloat(strings.TrimSpace(a), 64)
 	high, errHigh := strconv.ParseFloat(strings.TrimSpace(b), 64)
 	if !ok || errLow != nil || errHigh != nil || !(low >= 0 && low <= high) {
-		return 0, 0, fmt.Errorf("--timeline-itl-thresholds %q: want two numbers of ms in order, such as 25,50", p.TimelineITLThresholds)
+		return 0, 0, fmt.Errorf("--timeline-itl-thresholds %q: want two numbers of ms in order, such as 25,50",
+			p.TimelineITLThresholds)
 	}
 	return low, high, nil
 }
@@ -57,7 +58,8 @@ func (m *measurement) plot(r *Report, stderr io.Writer) error {
 		wanted bool
 		name   string
 		draw   func() []byte
-	}{{o.PlotTimeline, stem + ".timeline.html", m.timeline}, {o.PlotDatasetStats, stem + ".dataset_stats.svg", m.lengths}} {
+	}{{o.PlotTimeline, stem + ".timeline.html", m.timeline},
+		{o.PlotDatasetStats, stem + ".dataset_stats.svg", m.lengths}} {
 		if !p.wanted {
 			continue
 		}
@@ -101,7 +103,8 @@ func (m *measurement) timeline() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title></head><body>\n",
 		html.EscapeString("Timeline of "+m.model.id))
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
+		`font-size="12">`+"\n",
 		timelineWidth, height)
 	for k, label := range []string{"TTFT", fmt.Sprintf("ITL < %g ms", low), fmt.Sprintf("%g ms ≤ ITL < %g ms", low, high),
 		fmt.Sprintf("ITL ≥ %g ms", high)} {
@@ -110,7 +113,8 @@ func (m *measurement) timeline() []byte {
 	}
 	for k := range 6 {
 		at := m.begin + (end-m.begin)/5*int64(k)
-		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#ccc"/><text x="%.1f" y="%d" text-anchor="middle">%.3g s</text>`+"\n",
+		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#ccc"/>`+
+			`<text x="%.1f" y="%d" text-anchor="middle">%.3g s</text>`+"\n",
 			x(at), x(at), plotMargin-10, height-plotMargin, x(at), height-plotMargin+18, float64(at-m.begin)/second)
 	}
 	for k, o := range rows {
@@ -163,7 +167,8 @@ func (m *measurement) lengths() []byte {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
+		`font-size="12">`+"\n",
 		3*histogramWidth, histogramHeight)
 	for k, h := range []struct {
 		title  string
@@ -179,7 +184,8 @@ func (m *measurement) lengths() []byte {
 
 // histogram draws how often lengths occur.
 func histogram(b *bytes.Buffer, title string, values []int) {
-	fmt.Fprintf(b, `<text x="%d" y="20" text-anchor="middle">%s of %d requests</text>`, histogramWidth/2, title, len(values))
+	fmt.Fprintf(b, `<text x="%d" y="20" text-anchor="middle">%s of %d requests</text>`, histogramWidth/2, title,
+		len(values))
 	if len(values) == 0 {
 		return
 	}

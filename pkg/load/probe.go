@@ -54,16 +54,22 @@ func (r *runner) openProber(ctx context.Context) (*prober, error) {
 		load: func() *sender.Load { return r.load(opener{traffic{bodies, ""}}, 1) }}, nil
 }
 
-// start begins to probe. The function it returns ends that, after the probe in flight.
+// probePatience is how long the probe in flight may take once the load is over.
+const probePatience = 5 * time.Second
+
+// start begins to probe. The function it returns ends that, after the probe in flight or soon.
 func (p *prober) start(ctx context.Context) (stop func() *Probes) {
 	if p == nil {
 		return func() *Probes { return nil }
 	}
 	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { p.run(ctx, over) })
 	return func() *Probes {
 		close(over)
+		defer time.AfterFunc(probePatience, cancel).Stop()
+		defer cancel()
 		wg.Wait()
 		slices.Sort(p.probes.Latencies)
 		return &p.probes

@@ -56,10 +56,13 @@ func (o *Options) checkProcesses() error {
 	case o.Rendezvous != "" && o.Processes > 1:
 		return errors.New("--processes and --rendezvous exclude each other: start as many processes as there are ranks")
 	case o.Rendezvous != "" && o.Rank == 0 && o.Ranks == 0: // [Shared.InSlurm] says which
+	case o.Rank != 0 && o.Ranks == 0:
+		return errors.New("--rank needs --ranks")
 	case o.Rendezvous != "" && (o.Rank < 0 || o.Rank >= o.Ranks):
 		return fmt.Errorf("--rank is %d, must be 0 to %d, which is --ranks less 1", o.Rank, o.Ranks-1)
 	case n > o.concurrency() || n > o.NumPrompts && o.NumPrompts > 0:
-		return fmt.Errorf("%d client processes for %d requests, %d at a time: each needs one", n, o.NumPrompts, o.concurrency())
+		return fmt.Errorf("%d client processes for %d requests, %d at a time: each needs one", n, o.NumPrompts,
+			o.concurrency())
 	}
 	return nil
 }
@@ -80,11 +83,31 @@ func (o *Options) Digest(without ...string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// sampled is how many bodies of a load are part of its digest.
+const sampled = 64
+
+// digest tells requests apart that were made from the same options, but from other files or by
+// another tokenizer: by the sizes of all, and the bodies of some.
+func (t traffic) digest() string {
+	h := sha256.New()
+	n := t.heads()
+	for i := range n {
+		prompt, answer, bounded := t.Tokens(i)
+		fmt.Fprintln(h, prompt, answer, bounded)
+	}
+	var body []byte
+	for i := 0; i < n; i += max(n/sampled, 1) {
+		body = t.Body(body[:0], i)
+		h.Write(body)
+	}
+	return fmt.Sprintf("%d %x", n, h.Sum(nil))
+}
+
 // A crew is the other client processes of a load.
 type crew struct {
 	*workers.Coordinator
 	lost     context.CancelCauseFunc
-	file     string // the rendezvous file
+	file     string // the rendezvous file, once it is written
 	folder   string // its own, if any
 	children sync.WaitGroup
 	end      context.CancelFunc // of the children
@@ -108,8 +131,10 @@ func (o *Options) call(
 		}
 		file = filepath.Join(c.folder, "rendezvous.json")
 	}
-	c.file = file
-	if c.Coordinator, err = workers.Meet(file, n, local, o.digest(), prefix, clock); err == nil && local {
+	if c.Coordinator, err = workers.Meet(file, n, local, o.digest(), prefix, clock); err == nil {
+		c.file = file
+	}
+	if err == nil && local {
 		ctx, c.end = context.WithCancel(ctx)
 		err = c.start(ctx, o.Again, file, n, stderr)
 	}
@@ -154,7 +179,9 @@ func (c *crew) close() {
 	}
 	c.end()
 	c.children.Wait()
-	os.Remove(c.file) // nobody is to find it; if it stays, so does a secret that opens nothing
+	if c.file != "" {
+		os.Remove(c.file) // nobody is to find it; if it stays, so does a secret that opens nothing
+	}
 	if c.folder != "" {
 		os.Remove(c.folder)
 	}
@@ -185,7 +212,7 @@ func (o *Options) work(ctx context.Context, snd sender.Sender, now func() time.T
 		load.Outcomes[i].Due = int64(a)
 	}
 	workers.Take(load, o.Rank, o.Ranks)
-	if err := w.Work(ctx, snd, load); err != nil {
+	if err := w.Work(ctx, snd, load, r.traffic.digest()); err != nil {
 		return fmt.Errorf("client process %d: %w", o.Rank, err)
 	}
 	return nil

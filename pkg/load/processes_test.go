@@ -131,7 +131,7 @@ func TestProcessOptions(t *testing.T) {
 		"--rendezvous x --ranks 2 --processes 2":     "exclude each other",
 		"--rendezvous x --ranks 2 --rank 1":          "",
 		"--rendezvous x":                             "",
-		"--rendezvous x --rank 1":                    "must be 0 to",
+		"--rendezvous x --rank 1":                    "--rank needs --ranks",
 		"--rendezvous x --ranks 20 --rank 19":        "",
 		"--rendezvous x --ranks 21 --rank 19":        "each needs one",
 		"--rendezvous x --ranks 2 --rank -1":         "must be 0 to 1",

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
 	"github.com/profllm/profllm/pkg/load/dataset"
@@ -194,8 +196,16 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
+// asideLimit is how long an answer may take that is not part of the load; a profiler may write longer.
+const asideLimit = 2 * time.Minute
+
 // call sends in as JSON, unless nil, and decodes the answer into out, unless nil.
 func (s *server) call(ctx context.Context, method, path string, in, out any) error {
+	if !strings.HasSuffix(path, "_profile") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, asideLimit, fmt.Errorf("no answer within %s", asideLimit))
+		defer cancel()
+	}
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)

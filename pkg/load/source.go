@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/profllm/profllm/pkg/hub"
@@ -45,14 +44,13 @@ func (o *Options) vocabulary(log func(format string, args ...any)) *dataset.Voca
 	}
 	if st, err := os.Stat(folder); err != nil || !st.IsDir() {
 		if folder = (hub.Model{Name: o.Tokenizer, Cache: o.HubCache}).Folder(); folder == "" {
+			log("--tokenizer %s is not used: there is no such folder, and no such model in Hugging Face's cache", o.Tokenizer)
 			return nil
 		}
 	}
 	v, err := dataset.ReadVocabulary(folder)
 	if err != nil {
-		if _, absent := os.Stat(filepath.Join(folder, "tokenizer.json")); absent == nil {
-			log("--tokenizer %s is not used: %v", o.Tokenizer, err)
-		}
+		log("--tokenizer %s is not used: %v", o.Tokenizer, err)
 		return nil
 	}
 	return v

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
 )
@@ -83,6 +84,10 @@ type plateau struct {
 	peak        int   // most requests in flight
 }
 
+// refill is how long a place may be free until the next request is sent, in ns, without the load
+// being below its level.
+const refill = int64(time.Millisecond)
+
 // plateauOf looks for the plateau of that level.
 func plateauOf(list []flight, level int) plateau {
 	type edge struct {
@@ -104,8 +109,13 @@ func plateauOf(list []flight, level int) plateau {
 		p.peak = max(p.peak, open)
 		switch {
 		case before < level && open >= level:
-			if since = e.at; p.first == 0 {
+			if p.first == 0 {
 				p.first = e.at
+			}
+			if p.last == 0 || e.at-p.last > refill {
+				since = e.at
+			} else {
+				p.full -= max(min(p.last, lastSend)-since, 0) // the place was not free long enough to count
 			}
 		case before >= level && open < level:
 			p.last = e.at
@@ -119,6 +129,9 @@ func plateauOf(list []flight, level int) plateau {
 func (m *measurement) window() (s Steady, begin, end int64) {
 	list := m.flights()
 	rate := m.options.RequestRate
+	if m.options.Timed() {
+		rate = 0 // the trace has one, which is finite
+	}
 	switch {
 	case len(list) == 0:
 		return Steady{None: "no request was sent"}, 0, 0
@@ -191,7 +204,9 @@ func (m *measurement) steady() *Steady {
 
 // inWindow adds the latencies of a completed request that count in the window to values, and
 // returns how many of its tokens came there.
-func (m *measurement) inWindow(o *answer.Outcome, in func(int64) bool, ended bool, values map[string][]float64) float64 {
+func (m *measurement) inWindow(
+	o *answer.Outcome, in func(int64) bool, ended bool, values map[string][]float64,
+) float64 {
 	add := func(name string, v float64) { values[name] = append(values[name], v) }
 	whole := ended && in(o.Start)
 	if whole {

@@ -70,6 +70,29 @@ func TestSteadyPartAtARate(t *testing.T) {
 	require.Equal(t, "rate", s.Rule, "the limit was never reached")
 }
 
+// A place that is taken again at once is not free: a client that wakes for many answers fills their
+// places a little later. The requests of a trace have a rate.
+func TestSteadyLevel(t *testing.T) {
+	var chain []answer.Outcome
+	for i := range 20 {
+		at := float64(i)
+		chain = append(chain, sent(at+0.0002, at+0.5, at+0.9999))
+	}
+	s := measured(t, "--max-concurrency 1 --request-rate 5", 21, chain...).steady()
+	require.Equal(t, "concurrency", s.Rule)
+	require.InDelta(t, 19.9997, s.End-s.Begin, 1e-6)
+
+	slow := measured(t, "--max-concurrency 1 --request-rate 5", 21, chain...)
+	for i := range slow.outcomes {
+		slow.outcomes[i].Start += int64(0.6 * second)
+	}
+	require.Equal(t, "rate", slow.steady().Rule, "six tenths of the time nothing was in flight")
+
+	trace := measured(t, "--max-concurrency 1", 21, chain[0], chain[19])
+	trace.options.DatasetName, trace.options.DatasetPath = "timed_trace", "trace.jsonl"
+	require.Equal(t, "rate", trace.steady().Rule, "the limit was reached for two moments")
+}
+
 func TestRunsWithoutASteadyPart(t *testing.T) {
 	unsent := answer.Outcome{}
 	for name, tt := range map[string]struct {

@@ -100,6 +100,13 @@ type Rehearsal struct {
 // HoldStep is the name of the step that keeps the job of a Serve going.
 const HoldStep = "hold"
 
+// The names of clients that measure no speed. The pages of an engine's counters are named after
+// the client that ended, so that none is called as the pages before and after all clients are.
+const (
+	EvalStep      = "eval"       // asks questions whose answers are known
+	AfterLoadStep = "after-load" // shell text behind the others
+)
+
 // Serve says how long the servers of a run stay up that measures nothing.
 type Serve struct {
 	For Seconds `json:"for_s,omitempty"` // once they are ready; 0: until the job is told to end

@@ -457,11 +457,19 @@ func TestAfterLoad(t *testing.T) {
 	for _, l := range plans[0].Loads {
 		require.Len(t, l.Clients, 2)
 		after := l.Clients[1]
-		require.Equal(t, "after", after.Name)
+		require.Equal(t, plan.AfterLoadStep, after.Name)
 		require.Equal(t, "curl -X POST http://localhost/flush", after.Argv[2].String())
-		require.Equal(t, l.Name+"/logs/after-%t.log", after.Log)
+		require.Equal(t, l.Name+"/logs/after-load-%t.log", after.Log)
 		require.Equal(t, l.Clients[0].Nodes, after.Nodes)
 	}
+	plans, err = inline(t, "launcher = \"bare\"\n", "[[Tests]]\nid = \"a\"\ntest_template_name = \"vllm\"\n"+more+
+		"[Tests.semantic_eval_cmd_args]\n", options)
+	require.NoError(t, err)
+	var names []string
+	for _, s := range plans[0].Loads[0].Clients {
+		names = append(names, s.Name)
+	}
+	require.Equal(t, []string{"bench", plan.EvalStep, plan.AfterLoadStep}, names)
 	_, err = inline(t, "launcher = \"bare\"\n", "[[Tests]]\nid = \"a\"\ntest_template_name = \"Sleep\"\n"+more, options)
 	require.ErrorContains(t, err, "a Sleep test serves nothing, so after_load has no effect")
 }

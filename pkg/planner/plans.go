@@ -558,7 +558,9 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	c.Add(err)
 	in.APICheck, err = apiCheck(t)
 	c.Add(err)
-	c.Add(clientNodes(t))
+	if b.o.Serve == nil { // else the nodes stay free, for a client that somebody starts
+		c.Add(clientNodes(t))
+	}
 	if c.Err() != nil {
 		return nil, c.Err()
 	}

@@ -101,6 +101,6 @@ type after struct{ text string }
 
 // Command implements plan.Client.
 func (a after) Command(t plan.Target) (plan.Step, error) {
-	return plan.Step{Name: "after", Nodes: t.Nodes, Container: true, Argv: plan.Texts("bash", "-c", a.text),
-		Log: "logs/after-%t.log"}, nil
+	return plan.Step{Name: plan.AfterLoadStep, Nodes: t.Nodes, Container: true,
+		Argv: plan.Texts("bash", "-c", a.text), Log: path.Join("logs", plan.AfterLoadStep+"-%t.log")}, nil
 }

@@ -55,6 +55,18 @@ func TestServePlans(t *testing.T) {
 	}
 }
 
+// The nodes of a client that is not there stay free: the servers lie as in the measurement.
+func TestServeClientNodes(t *testing.T) {
+	o := options
+	o.Serve = &planner.Serve{}
+	plans, err := inline(t, "launcher = \"bare\"\n", "[[Tests]]\nid = \"t\"\ntest_template_name = \"vllm\"\n"+
+		"num_nodes = 3\nclient = \"profllm\"\nclient_nodes = 2\n", o)
+	require.NoError(t, err)
+	require.Equal(t, 3, plans[0].Job.Nodes)
+	require.Equal(t, plan.Slice{Offset: 0, Count: 1}, plans[0].Roles[0].Nodes)
+	require.Equal(t, plan.Slice{Offset: 1, Count: 1}, plans[0].Loads[0].Clients[0].Nodes)
+}
+
 // Lists of a client are no sweep of a server, and a test of several is chosen by its id.
 func TestServeChooses(t *testing.T) {
 	const tests = `[[Tests]]

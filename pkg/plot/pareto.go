@@ -66,9 +66,17 @@ func Pareto(t *Table, o ParetoOptions) (Named, error) {
 		if len(kinds) > 1 {
 			suffix = list[0].row.Kind.Suffix()
 		}
-		means := meansOf(list)
-		repeated = repeated || len(means) < len(list)
-		panel.Series = append(panel.Series, paretoSeries(list, means, o, i, suffix)...)
+		valid := slices.DeleteFunc(slices.Clone(list), func(p paretoPoint) bool { return p.row.Hollow })
+		means := meansOf(valid)
+		repeated = repeated || len(means) < len(valid)
+		from := valid
+		if o.Mean {
+			from = means
+		}
+		panel.Series = append(panel.Series, everyRun(list, suffix), spreads(means))
+		if front := frontier(from, o, i, suffix); len(front.Points) > 0 {
+			panel.Series = append(panel.Series, front)
+		}
 	}
 	n.Figure = figure.Figure{Title: title("Pareto frontier", rows), Panels: [][]figure.Panel{{panel}}}
 	n.Figure.Caption = t.paretoCaption(rows, skipped, repeated, o)
@@ -79,6 +87,9 @@ func (t *Table) paretoCaption(rows []*Row, skipped int, repeated bool, o ParetoO
 	of := "runs"
 	if o.Mean {
 		of = "means of repeats"
+	}
+	if slices.ContainsFunc(rows, func(r *Row) bool { return r.Hollow }) {
+		of = map[bool]string{false: "valid runs", true: "means of valid repeats"}[o.Mean]
 	}
 	text := fmt.Sprintf("%s. Frontier: the %s that no other beats in both.", quantity.Count(len(rows), "run"), of)
 	if repeated {
@@ -92,7 +103,7 @@ func (t *Table) paretoCaption(rows []*Row, skipped int, repeated bool, o ParetoO
 	if skipped > 0 {
 		list = append(list, fmt.Sprintf("Without a number of users: %s.", quantity.Count(skipped, "run")))
 	}
-	return list
+	return append(list, without(t.Rows, pareto.Throughput)...)
 }
 
 // pareto is where each run stands. It adds vLLM's columns to the rows.
@@ -108,6 +119,9 @@ func (t *Table) pareto(o pareto.Options) (points []paretoPoint, skipped int, err
 		}
 	}
 	for _, r := range t.Rows {
+		if r.Run != nil && r.Number(pareto.Throughput) == nil {
+			continue // the caption counts it
+		}
 		own := o
 		if r.Run != nil && own.GPUs == "" {
 			own.GPUs = "gpus" // a record says how many served; replicas and roles are no sizes of parallelism
@@ -168,23 +182,30 @@ func meansOf(points []paretoPoint) []paretoPoint {
 	return list
 }
 
-// paretoSeries are all runs, the spread of repeats, and the frontier with its labels.
-func paretoSeries(points, means []paretoPoint, o ParetoOptions, style int, suffix string) []figure.Series {
+// everyRun has the points of all runs, those of suspect runs hollow.
+func everyRun(points []paretoPoint, suffix string) figure.Series {
 	all := figure.Series{Name: "all runs" + suffix, Style: figure.Grey, Marks: true}
 	for _, p := range points {
 		all.Points = append(all.Points, figure.Point{X: p.PerUser, Y: p.PerGPU, Hollow: p.row.Hollow})
 	}
-	spread := figure.Series{Style: figure.Grey}
+	return all
+}
+
+// spreads are the means of repeats with their deviations.
+func spreads(means []paretoPoint) figure.Series {
+	s := figure.Series{Style: figure.Grey}
 	for _, p := range means {
 		if p.n > 1 {
-			spread.Points = append(spread.Points,
+			s.Points = append(s.Points,
 				figure.Point{X: p.PerUser, Y: p.PerGPU, XErr: p.sd.PerUser, YErr: p.sd.PerGPU})
 		}
 	}
-	from := points
-	if o.Mean {
-		from = means
-	}
+	return s
+}
+
+// frontier is the frontier of valid points with its labels. A suspect run is not on it and keeps no
+// valid run from it.
+func frontier(from []paretoPoint, o ParetoOptions, style int, suffix string) figure.Series {
 	front := figure.Series{Name: "frontier" + suffix, Style: style, Line: true, Marks: true}
 	where := make([]pareto.Point, len(from))
 	for i, p := range from {
@@ -198,8 +219,7 @@ func paretoSeries(points, means []paretoPoint, o ParetoOptions, style int, suffi
 				words = append(words, v.Text)
 			}
 		}
-		front.Points = append(front.Points,
-			figure.Point{X: p.PerUser, Y: p.PerGPU, Hollow: p.row.Hollow, Label: strings.Join(words, ", ")})
+		front.Points = append(front.Points, figure.Point{X: p.PerUser, Y: p.PerGPU, Label: strings.Join(words, ", ")})
 	}
-	return []figure.Series{all, spread, front}
+	return front
 }

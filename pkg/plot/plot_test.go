@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -233,6 +234,15 @@ func TestParetoOfRecords(t *testing.T) {
 	require.InDelta(t, 1605/16.0, n.Figure.Panels[0][0].Series[2].Points[0].X, 1e-9)
 	require.Contains(t, texts(t, n), "the means of repeats that no other beats in both")
 
+	runs = sweepOf()
+	runs[0].Result.Validity.Withheld = []string{"output_throughput"}
+	runs[1].Result.Results.OutputThroughput = nil
+	n, err = plot.Pareto(plot.NewTable(runs, nil), o)
+	require.NoError(t, err)
+	require.Equal(t, 10, n.Runs)
+	require.Contains(t, texts(t, n), "Withheld by the checks of the record: output_throughput of 1 run.")
+	require.Contains(t, texts(t, n), "Without a number in output_throughput: 1 run.")
+
 	_, err = plot.Pareto(plot.NewTable(runs, nil), plot.ParetoOptions{LabelBy: []string{"nothing"}, Options: o.Options})
 	require.ErrorContains(t, err, "--label-by: no run has \"nothing\"")
 	_, err = plot.Pareto(plot.NewTable(runs, nil), plot.ParetoOptions{Options: pareto.Options{Users: "model"}})
@@ -264,6 +274,42 @@ func TestScaling(t *testing.T) {
 	require.ErrorContains(t, err, "no test ran on different numbers of GPUs")
 	_, err = plot.Scaling(plot.NewTable(sweepOf(), nil), plot.ScalingOptions{VarY: "median_ttft_ms"})
 	require.ErrorContains(t, err, "less of it is better")
+}
+
+// A suspect run is neither on a frontier nor the base of a speed-up, and takes no valid run's place.
+func TestSuspectBesideValid(t *testing.T) {
+	runs := sweepOf()
+	for _, tp := range []int{1, 4} {
+		runs = append(runs, runOf(tp, 4, 3, 1e6, 1, suspect))
+	}
+	n, err := plot.Scaling(plot.NewTable(runs, nil), plot.ScalingOptions{})
+	require.NoError(t, err)
+	up := n.Figure.Panels[0][0].Series
+	require.Len(t, up[1].Points, 3)
+	require.InDelta(t, 1605.0/405, up[1].Points[2].Y, 1e-9)
+	require.False(t, slices.ContainsFunc(up[1].Points, func(p figure.Point) bool { return p.Hollow }))
+	require.Len(t, up[2].Points, 2, "beside the line")
+	require.True(t, up[2].Points[0].Hollow)
+	smaller := append(runs[8:12:12], runOf(1, 16, 1, 1e6, 1, suspect), runOf(2, 16, 1, 3202.5, 1))
+	n, err = plot.Scaling(plot.NewTable(smaller, nil), plot.ScalingOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []figure.Point{{X: 2, Y: 1}, {X: 4, Y: 2}}, n.Figure.Panels[0][0].Series[0].Points, "ideal")
+	require.Equal(t, 1.0, n.Figure.Panels[0][0].Series[1].Points[0].Y)
+	_, err = plot.Scaling(plot.NewTable(sweepOf(suspect), nil), plot.ScalingOptions{})
+	require.ErrorContains(t, err, "every run is suspect")
+
+	o := plot.ParetoOptions{Options: pareto.Options{Users: "max_concurrency"}}
+	for _, o.Mean = range []bool{false, true} {
+		valid, err := plot.Pareto(plot.NewTable(sweepOf(), nil), o)
+		require.NoError(t, err)
+		n, err = plot.Pareto(plot.NewTable(runs, nil), o)
+		require.NoError(t, err)
+		require.Equal(t, valid.Figure.Panels[0][0].Series[2], n.Figure.Panels[0][0].Series[2])
+		require.Len(t, n.Figure.Panels[0][0].Series[0].Points, 14, "suspect runs are drawn")
+	}
+	n, err = plot.Pareto(plot.NewTable(sweepOf(suspect), nil), o)
+	require.NoError(t, err)
+	require.Len(t, n.Figure.Panels[0][0].Series, 2, "no frontier, nor its name in the legend")
 }
 
 // A distribution is of single requests where these were kept, else of percentiles, and says which.

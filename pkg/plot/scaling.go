@@ -29,7 +29,7 @@ var spread = []string{
 	"NUM_NODES", "num_nodes", "nodes", "gpus_per_node", "gpu_ids", "replicas", "num_replicas",
 }
 
-// step is one configuration of a curve.
+// step is one configuration of a curve: its valid runs, or its suspect ones.
 type step struct {
 	*config
 	gpus     float64
@@ -55,6 +55,10 @@ func Scaling(t *Table, o ScalingOptions) (Named, error) {
 	curves, order, err := t.steps(o)
 	if err != nil {
 		return Named{}, err
+	}
+	if len(order) == 0 && len(t.Rows) > 0 && !slices.ContainsFunc(t.Rows, func(r *Row) bool { return !r.Hollow }) {
+		return Named{}, fmt.Errorf("every run is suspect, and a speed-up is over a valid run\n\thint: " +
+			"profllm report says why they are suspect")
 	}
 	if len(order) == 0 {
 		return Named{}, fmt.Errorf("no test ran on different numbers of GPUs with otherwise equal settings" +
@@ -100,16 +104,35 @@ func Scaling(t *Table, o ScalingOptions) (Named, error) {
 // ideal is the line that no curve is expected to exceed.
 func ideal(curves map[string][]step, order []string, of func(gpus, base float64) float64) figure.Series {
 	s := figure.Series{Name: "ideal", Style: figure.Grey, Line: true, Dashed: true}
-	least, most := curves[order[0]][0].gpus, 0.0
+	least, most := baseOf(curves[order[0]]).gpus, 0.0
 	for _, name := range order {
 		list := curves[name]
-		least, most = min(least, list[0].gpus), max(most, list[len(list)-1].gpus)
+		least, most = min(least, baseOf(list).gpus), max(most, list[len(list)-1].gpus)
 	}
 	s.Points = []figure.Point{{X: least, Y: of(least, least)}, {X: most, Y: of(most, least)}}
 	return s
 }
 
-// steps are the curves that have at least two numbers of GPUs, each by its number of GPUs.
+// baseOf is the best of the smallest valid configuration of a curve.
+func baseOf(list []step) step {
+	return list[slices.IndexFunc(list, func(s step) bool { return !s.hollow() })]
+}
+
+// byTrust parts the valid and the suspect runs of a configuration, so that neither is in the mean of
+// the other.
+func (c *config) byTrust() (parts []*config) {
+	for _, hollow := range []bool{false, true} {
+		own := *c
+		own.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r *Row) bool { return r.Hollow != hollow })
+		if len(own.rows) > 0 {
+			parts = append(parts, &own)
+		}
+	}
+	return parts
+}
+
+// steps are the curves that have at least two numbers of GPUs and a valid run, each by its number of
+// GPUs.
 func (t *Table) steps(o ScalingOptions) (curves map[string][]step, order []string, err error) {
 	curves = map[string][]step{}
 	list := configs(t.Rows)
@@ -117,7 +140,11 @@ func (t *Table) steps(o ScalingOptions) (curves map[string][]step, order []strin
 	names, of := byCurve(list)
 	for _, name := range names {
 		var steps []step
+		var parts []*config
 		for _, c := range of[name] {
+			parts = append(parts, c.byTrust()...)
+		}
+		for _, c := range parts {
 			mean, sd, ok := c.mean(o.VarY)
 			gpus, err := c.first().gpus(o.GPUs)
 			if err != nil {
@@ -130,7 +157,8 @@ func (t *Table) steps(o ScalingOptions) (curves map[string][]step, order []strin
 		slices.SortStableFunc(steps, func(a, b step) int {
 			return cmp.Or(cmp.Compare(a.gpus, b.gpus), cmp.Compare(b.mean, a.mean))
 		})
-		if len(steps) < 2 || steps[0].gpus == steps[len(steps)-1].gpus {
+		valid := slices.ContainsFunc(steps, func(s step) bool { return !s.hollow() })
+		if !valid || steps[0].gpus == steps[len(steps)-1].gpus {
 			continue
 		}
 		if err := refused(steps); err != nil {
@@ -201,8 +229,9 @@ func (t *Table) rest(list []*config) {
 
 // refused says which configurations of a curve must not be compared with its smallest.
 func refused(steps []step) error {
-	base := runsOf(steps[0])
-	for _, s := range steps[1:] {
+	smallest := baseOf(steps)
+	base := runsOf(smallest)
+	for _, s := range steps {
 		runs := runsOf(s)
 		if len(base) == 0 || len(runs) == 0 {
 			continue // of one sweep of vLLM: asked by one command
@@ -214,7 +243,7 @@ func refused(steps []step) error {
 			}
 			return fmt.Errorf("%s and %s must not be compared: %s\n\thint: choose runs that differ in their number of "+
 				"GPUs only, with --filter-by or other paths",
-				steps[0].first().Title, s.first().Title, strings.Join(words, "; "))
+				smallest.first().Title, s.first().Title, strings.Join(words, "; "))
 		}
 	}
 	return nil
@@ -230,9 +259,10 @@ func runsOf(s step) []*records.Run {
 	return list
 }
 
-// scale draws one curve: the best of each number of GPUs on the line, the others beside it.
+// scale draws one curve: the best valid configuration of each number of GPUs on the line, the others
+// beside it.
 func scale(list []step, name string, style int) (speed, efficiency []figure.Series, used []*Row, notes []string) {
-	base := list[0]
+	base := baseOf(list)
 	line := [2]figure.Series{}
 	rest := [2]figure.Series{}
 	for i := range line {
@@ -256,13 +286,15 @@ func scale(list []step, name string, style int) (speed, efficiency []figure.Seri
 			{X: s.gpus, Y: up * share, YErr: s.sd / base.mean * share, Label: label, Hollow: s.hollow()},
 		}
 		for i, p := range points {
-			if s.gpus != last {
+			if s.gpus != last && !s.hollow() {
 				line[i].Points = append(line[i].Points, p)
 			} else {
 				rest[i].Points = append(rest[i].Points, p)
 			}
 		}
-		last = s.gpus
+		if !s.hollow() {
+			last = s.gpus
+		}
 		if runs := runsOf(s); len(runs) > 0 && s.config != base.config {
 			_, differs := report.Differences(runsOf(base), runs)
 			for _, u := range differs {

@@ -50,7 +50,6 @@ type Table struct {
 	columns map[string]bool
 
 	gone     map[string]int // by verdict: runs that are not drawn
-	unjudged int
 	filtered int
 }
 
@@ -70,7 +69,6 @@ func NewTable(runs []records.Run, sweeps []interchange.Sweep) *Table {
 	}
 	for _, s := range sweeps {
 		for _, row := range s.Rows {
-			t.unjudged++
 			t.add(ofSweep(s.File, row))
 		}
 	}

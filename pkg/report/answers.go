@@ -65,7 +65,8 @@ func (r *Report) sayChoice(c *Choice) {
 	var dirs []string
 	if c.Within > 0 && len(c.Unlike) == 0 {
 		dirs = append(dirs, c.Candidates[0].Dir)
-		for _, i := range c.Ties[:min(len(c.Ties), mostNames-1)] {
+		level := c.Level()
+		for _, i := range level[:min(len(level), mostNames-1)] {
 			dirs = append(dirs, c.Candidates[i].Dir)
 		}
 	}

@@ -2,6 +2,8 @@ package report_test
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,14 +106,14 @@ func TestBestAndCertainty(t *testing.T) {
 			"max_concurrency=16 has the highest throughput of the 3 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs.",
 			"Not known: one run per setting cannot show how much repeats would differ; the next is max_concurrency=8 (-25.0 %).", report.NotSure, false},
 		{"0.1 % apart", []tried{one(4, 400), one(16, 800), one(8, 799.2)},
-			"max_concurrency=16 and max_concurrency=8 tie for the highest throughput of the 3 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 799 tok/s, at 80.0 ms and 8.00 ms, on 4 GPUs.",
-			"Not known: they differ by 0.100 %, and one run per setting cannot show whether repeats would keep the order.", report.Tie, false},
+			"max_concurrency=16 and max_concurrency=8 are within 2 % of the highest throughput of the 3 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 799 tok/s, at 80.0 ms and 8.00 ms, on 4 GPUs.",
+			"Not known: they differ by 0.100 %, and one run per setting cannot show whether repeats would keep the order.", report.NotSure, false},
 		{"three alike", []tried{one(4, 800), one(16, 800), one(8, 796)},
-			"max_concurrency=4, max_concurrency=16 and max_concurrency=8 tie for the highest throughput of the 3 settings of s: 800 tok/s, at a median TTFT of 40.0 ms and a median TPOT of 4.00 ms, on 4 GPUs; 800 tok/s, at 160 ms and 16.0 ms, on 4 GPUs; 796 tok/s, at 80.0 ms and 8.00 ms, on 4 GPUs.",
-			"Not known: the largest difference between them is 0.500 %, and one run per setting cannot show whether repeats would keep the order.", report.Tie, false},
+			"max_concurrency=4, max_concurrency=16 and max_concurrency=8 are within 2 % of the highest throughput of the 3 settings of s: 800 tok/s, at a median TTFT of 40.0 ms and a median TPOT of 4.00 ms, on 4 GPUs; 800 tok/s, at 160 ms and 16.0 ms, on 4 GPUs; 796 tok/s, at 80.0 ms and 8.00 ms, on 4 GPUs.",
+			"Not known: the largest difference between them is 0.500 %, and one run per setting cannot show whether repeats would keep the order.", report.NotSure, false},
 		{"many alike", []tried{one(1, 800), one(2, 800), one(3, 800), one(4, 800), one(5, 800), one(6, 800)},
-			"max_concurrency=1, max_concurrency=2, max_concurrency=3 and 3 more tie for the highest throughput of the 6 settings of s: 800 tok/s, at a median TTFT of 10.0 ms and a median TPOT of 1.00 ms, on 4 GPUs, for the first.",
-			"Not known: the largest difference between them is 0 %, and one run per setting cannot show whether repeats would keep the order.", report.Tie, false},
+			"max_concurrency=1, max_concurrency=2, max_concurrency=3 and 3 more are within 2 % of the highest throughput of the 6 settings of s: 800 tok/s, at a median TTFT of 10.0 ms and a median TPOT of 1.00 ms, on 4 GPUs, for the first.",
+			"Not known: the largest difference between them is 0 %, and one run per setting cannot show whether repeats would keep the order.", report.NotSure, false},
 		{"shown", []tried{{4, around(400, little...), nil}, {16, around(800, little...), nil}},
 			"max_concurrency=16 has the highest throughput of the 2 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs.",
 			"Shown: max_concurrency=4 is worse by more than noise and by more than 2 % (-50.0 % [-50.2, -49.8], 6 runs against 6).", report.Shown, false},
@@ -122,8 +124,8 @@ func TestBestAndCertainty(t *testing.T) {
 			"max_concurrency=16 and max_concurrency=4 tie for the highest throughput of the 2 settings of s: 800 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 799 tok/s, at 40.0 ms and 4.00 ms, on 4 GPUs.",
 			"Shown: they differ by 0.125 % (interval [-0.52, +0.27], 6 runs against 6), and the interval excludes a difference above 2 %.", report.Tie, false},
 		{"noise", []tried{{4, around(794, much...), nil}, {16, around(800, much...), nil}},
-			"max_concurrency=16 and max_concurrency=4 tie for the highest throughput of the 2 settings of s: 796 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 790 tok/s, at 40.0 ms and 4.00 ms, on 4 GPUs.",
-			"Not known: they differ by 0.750 % (interval [-12.7, +11.2], 6 runs against 6), and the runs neither show nor exclude a difference above 2 %.", report.Tie, false},
+			"max_concurrency=16 and max_concurrency=4 are within 2 % of the highest throughput of the 2 settings of s: 796 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs; 790 tok/s, at 40.0 ms and 4.00 ms, on 4 GPUs.",
+			"Not known: they differ by 0.750 % (interval [-12.7, +11.2], 6 runs against 6), and the runs neither show nor exclude a difference above 2 %.", report.NotSure, false},
 		{"more noise", []tried{{4, around(760, much...), nil}, {16, around(800, much...), nil}},
 			"max_concurrency=16 has the highest throughput of the 2 settings of s: 796 tok/s, at a median TTFT of 160 ms and a median TPOT of 16.0 ms, on 4 GPUs.",
 			"Not shown: the runs do not exclude that max_concurrency=4 is as good (-5.00 % [-16.6, +6.63], 6 runs against 6).", report.NotSure, false},
@@ -146,6 +148,44 @@ func TestBestAndCertainty(t *testing.T) {
 			require.Len(t, r.Choices, 1)
 			require.Equal(t, c.certainty, r.Choices[0].Certainty)
 			require.Equal(t, c.noCandidates, len(r.Choices[0].Candidates) == 0)
+		})
+	}
+}
+
+// Repeats on one server start are not so many independent runs: the medians of several starts are
+// held against each other, and of a single start the answer says that it is one.
+func TestRepeatsOfOneStart(t *testing.T) {
+	little := []float64{-0.3, 0.2, -0.1, 0.1, 0.3, -0.2}
+	points := []tried{{4, around(400, little...), nil}, {16, around(800, little...), nil}}
+	for name, c := range map[string]struct {
+		starts map[int]int // of the runs of a load
+		sure   string
+	}{
+		"own": {map[int]int{4: 6, 16: 6}, "Shown: max_concurrency=4 is worse by more than noise and by more than 2 % " +
+			"(-50.0 % [-50.2, -49.8], 6 runs against 6)."},
+		"one": {map[int]int{4: 1, 16: 1}, "Shown: max_concurrency=4 is worse by more than noise and by more than 2 % " +
+			"(-50.0 % [-50.2, -49.8], 6 runs against 6). Differences between server starts are not included: " +
+			"max_concurrency=16 has 6 runs on 1 start and max_concurrency=4 has 6 runs on 1 start."},
+		"two": {map[int]int{4: 2, 16: 2}, "Not known: 6 runs on 2 starts per setting cannot show how much repeats " +
+			"would differ; the next is max_concurrency=4 (-50.0 %)."},
+		"the other has one": {map[int]int{4: 1, 16: 3}, "Shown: max_concurrency=4 is worse by more than noise and by more " +
+			"than 2 % (-50.0 % [-50.4, -49.8], 6 runs against 3 server starts). Differences between server starts are " +
+			"not included: max_concurrency=4 has 6 runs on 1 start."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			sweepOf(t, points...)
+			runs := load(t, root)
+			seen := map[int]int{}
+			for i := range runs {
+				own, err := strconv.Atoi(runs[i].Settings["bench_cmd_args.max_concurrency"])
+				require.NoError(t, err)
+				runs[i].Job = fmt.Sprintf("%d-%d", own, seen[own]%c.starts[own])
+				seen[own]++
+			}
+			r := report.Build(runs, report.Options{})
+			require.Equal(t, c.sure, said(r, report.AskSure))
+			require.Equal(t, c.starts[16], r.Choices[0].Candidates[0].Jobs)
 		})
 	}
 }
@@ -299,6 +339,12 @@ func TestChangeBetweenGroups(t *testing.T) {
 		"(6 runs against 6): regressed: throughput -5.00 % [-5.38, -4.62]; same within noise: median TTFT, "+
 		"P99 TTFT, median TPOT and P99 TPOT.", said(r, report.AskChange))
 	require.Equal(t, report.Regressed, r.Changes[0].Judgements[0].Verdict)
+
+	runs := load(t, root)
+	runs[0].Result.Results.OutputThroughput = new(math.Inf(1))
+	r = report.Build(runs, report.Options{GroupBy: []string{"cmd_args.docker_image_url"}})
+	require.Contains(t, strings.Join(r.Notes, "\n"), "image:2 is not compared with")
+	require.Empty(t, said(r, report.AskChange), "the note says why, and the groups have counterparts")
 
 	r = report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}})
 	require.Empty(t, r.Changes, "one group has nothing to be held against")

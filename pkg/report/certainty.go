@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/records"
@@ -17,7 +18,7 @@ func (c *Choice) weigh() {
 	var tests pvalues
 	for i := 1; i < c.Within; i++ {
 		x := &c.Candidates[i]
-		v, err := newVerdict(c.Metric, numbersOf(c.Metric, best.runs), numbersOf(c.Metric, x.runs))
+		v, err := newVerdict(c.Metric, best.numbers(c.Metric), x.numbers(c.Metric))
 		if err != nil {
 			v = &MetricVerdict{Metric: c.Metric, Verdict: TooLittle, Why: err.Error(), First: best.Value, Second: x.Value}
 		}
@@ -31,8 +32,10 @@ func (c *Choice) weigh() {
 			v.Verdict = TooLittle
 		}
 		switch v := c.Candidates[i].Against; {
-		case v.ties():
+		case v.Verdict == Same:
 			c.Ties = append(c.Ties, i)
+		case v.near():
+			c.Near = append(c.Near, i)
 		case v.Verdict != Regressed:
 			c.Open = append(c.Open, i)
 		}
@@ -40,6 +43,8 @@ func (c *Choice) weigh() {
 	switch {
 	case c.Within == 1:
 		c.Certainty = Alone
+	case len(c.Near) > 0:
+		c.Certainty = NotSure
 	case len(c.Ties) > 0:
 		c.Certainty = Tie
 	case len(c.Open) > 0:
@@ -49,18 +54,24 @@ func (c *Choice) weigh() {
 	}
 }
 
-// ties reports whether a candidate is as good as the best, as far as its runs tell: the tests
-// show that, or there is no test and the medians differ by no more than what matters.
-func (v *MetricVerdict) ties() bool {
+// near reports whether the median of a candidate that is not shown to be worse differs from that of
+// the best by no more than what matters.
+func (v *MetricVerdict) near() bool {
 	switch {
-	case v.Verdict == Same:
-		return true
 	case v.Verdict == Regressed:
 		return false
 	case v.Percent == nil:
 		return *v.First.Median == *v.Second.Median
 	}
 	return math.Abs(*v.Percent) <= v.Floor
+}
+
+// Level are the places of the candidates that are named with the best: those that are shown to be as
+// good, and those that are so near that the order says nothing.
+func (c *Choice) Level() []int {
+	list := slices.Concat(c.Ties, c.Near)
+	slices.Sort(list)
+	return list
 }
 
 // number is the number of a setting, if it is one.

@@ -40,8 +40,9 @@ func (r *Report) addChanges(by []string) {
 			c := Change{First: first, Second: second}
 			if err := c.judge(groups[first], groups[second], by); err != nil {
 				r.Notes = append(r.Notes, fmt.Sprintf("%s is not compared with %s: %v", second, first, err))
+			} else {
+				r.Changes = append(r.Changes, c)
 			}
-			r.Changes = append(r.Changes, c)
 			break
 		}
 	}

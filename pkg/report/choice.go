@@ -13,7 +13,8 @@ import (
 )
 
 // Choice says which of several settings is the best, and how sure that is. Only valid runs
-// count. Repeats and iterations of a setting are its runs, and the medians are ranked.
+// count. Repeats and iterations of a setting are its runs, and the medians are ranked. Runs of one
+// server start are no independent runs: a setting with several starts is the medians of its starts.
 type Choice struct {
 	About  string        `json:"about,omitempty"` // the test whose settings are ranked; "" for tests
 	Noun   Noun          `json:"of"`
@@ -23,8 +24,11 @@ type Choice struct {
 	// first, then the others.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Within     int         `json:"within_limits"` // so many of the candidates keep every limit
-	// Ties are the places of candidates that are as good as the best, as far as the data tell.
+	// Ties are the places of candidates of which the data show that they are as good as the best.
 	Ties []int `json:"ties,omitempty"`
+	// Near are the places of those whose medians differ from the best by no more than what matters,
+	// while the data neither show nor exclude that they are worse.
+	Near []int `json:"near,omitempty"`
 	// Open are the places of those of which it is not known whether they are worse.
 	Open      []int     `json:"open,omitempty"`
 	Certainty Certainty `json:"certainty,omitempty"`
@@ -56,7 +60,7 @@ type Certainty string
 // The certainties.
 const (
 	Shown   Certainty = "shown"   // the data show that each of the others is worse
-	Tie     Certainty = "tie"     // no difference that matters was found to at least one other
+	Tie     Certainty = "tie"     // the data show that at least one other is as good
 	NotSure Certainty = "unknown" // too few runs, or too much noise
 	Alone   Certainty = "alone"   // there is no other
 )
@@ -75,8 +79,10 @@ type Candidate struct {
 	// the limits.
 	Against *MetricVerdict `json:"against_best,omitempty"`
 
-	values []records.Setting
-	runs   []*records.Run
+	values   []records.Setting
+	runs     []*records.Run
+	measured int  // runs with the metric
+	starts   bool // the value is of the medians of server starts, not of runs
 }
 
 // Aside is the median of another metric.
@@ -273,20 +279,17 @@ func (c *Choice) tellApart() {
 
 // sum sums up the runs of a candidate; it is false if none has the metric.
 func (x *Candidate) sum(m metric.Metric, limits []Limit) bool {
-	numbers := numbersOf(m, x.runs)
+	numbers := x.numbers(m)
 	var err error
 	if x.Value, err = spread(numbers); err != nil {
 		return false
 	}
-	jobs := map[string]bool{}
 	away := math.Inf(1)
 	for _, r := range x.runs {
-		jobs[r.Job] = true
 		if v := m.Of(r.Result).Number; v != nil && math.Abs(*v-*x.Value.Median) < away {
 			away, x.Dir = math.Abs(*v-*x.Value.Median), r.Dir
 		}
 	}
-	x.Jobs = len(jobs)
 	if n := x.runs[0].Result.Results.GPUs; n != nil {
 		x.GPUs = *n
 	}
@@ -299,6 +302,35 @@ func (x *Candidate) sum(m metric.Metric, limits []Limit) bool {
 		x.Standing, x.Why = standing(x.runs, limits)
 	}
 	return true
+}
+
+// numbers are what a candidate measured, as numbers that are independent of each other where there
+// are several server starts: the median of each. It notes how many starts and runs there were.
+func (x *Candidate) numbers(m metric.Metric) []float64 {
+	var jobs []string
+	by := map[string][]*records.Run{}
+	x.measured = 0
+	for _, r := range x.runs {
+		if m.Of(r.Result).Number == nil {
+			continue
+		}
+		if by[r.Job] == nil {
+			jobs = append(jobs, r.Job)
+		}
+		by[r.Job] = append(by[r.Job], r)
+		x.measured++
+	}
+	x.Jobs = len(jobs)
+	if x.starts = x.Jobs > 1 && x.Jobs < x.measured; !x.starts {
+		return numbersOf(m, x.runs)
+	}
+	var list []float64
+	for _, j := range jobs {
+		if s, err := spread(numbersOf(m, by[j])); err == nil {
+			list = append(list, *s.Median)
+		}
+	}
+	return list
 }
 
 // standing says whether runs keep every limit, and if not, why.

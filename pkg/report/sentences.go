@@ -33,9 +33,10 @@ func (c *Choice) bestText(limits []Limit) string {
 		if len(limits) > 0 {
 			within = ", which keeps " + conditions(limits)
 		}
-		return fmt.Sprintf("%s measured %s of %s%s%s.", c.subject(), article(c.Metric), c.value(best), best.costText(), within)
-	case len(c.Ties) > 0:
-		return c.tieText(limits) + rest
+		return fmt.Sprintf("%s measured %s of %s%s%s.", c.subject(), article(c.Metric), c.value(best), best.costText(),
+			within)
+	case len(c.Level()) > 0:
+		return c.levelText(limits) + rest
 	case c.Within == 1:
 		return fmt.Sprintf("%s is the only one of the %s that is known to keep %s: %s%s.%s", best.Name,
 			c.ofAll(len(c.Candidates)), conditions(limits), c.value(best), best.costText(), rest)
@@ -109,19 +110,23 @@ func (c *Choice) others() string {
 	return quantity.List(parts)
 }
 
-// tieText names what ties for the best.
-func (c *Choice) tieText(limits []Limit) string {
-	names := []string{c.Candidates[0].Name}
-	for _, i := range c.Ties {
+// levelText names what ties for the best, or is so near that the order says nothing.
+func (c *Choice) levelText(limits []Limit) string {
+	names, level := []string{c.Candidates[0].Name}, c.Level()
+	for _, i := range level {
 		names = append(names, c.Candidates[i].Name)
 	}
-	head := fmt.Sprintf("%s tie for the %s %s of the %s%s: ", some(names), superlative(c.Metric), phrase(c.Metric),
+	do := "tie for"
+	if len(c.Near) > 0 {
+		do = fmt.Sprintf("are within %g %% of", c.Metric.Floor())
+	}
+	head := fmt.Sprintf("%s %s the %s %s of the %s%s: ", some(names), do, superlative(c.Metric), phrase(c.Metric),
 		c.ofAll(c.Within), c.keeping(limits))
 	if len(names) > mostNames+1 {
 		return head + c.value(&c.Candidates[0]) + c.Candidates[0].costText() + ", for the first."
 	}
 	costs := []string{c.value(&c.Candidates[0]) + c.Candidates[0].costText()}
-	for _, i := range c.Ties {
+	for _, i := range level {
 		costs = append(costs, c.value(&c.Candidates[i])+c.Candidates[i].shortCost(&c.Candidates[0]))
 	}
 	return head + strings.Join(costs, "; ") + "."
@@ -244,10 +249,7 @@ func conditions(limits []Limit) string {
 // sureText says how sure the answer is.
 func (c *Choice) sureText(limited bool) string {
 	text := c.certaintyText()
-	best := &c.Candidates[0]
-	if best.Value.N > 1 && best.Jobs == 1 {
-		text += " Its runs share one server start, so differences between starts are not included."
-	}
+	text += c.startsText()
 	if limited && c.TopLoad {
 		text += " No higher load was measured, so a higher one may keep the limit too."
 	}
@@ -259,57 +261,80 @@ func (c *Choice) sureText(limited bool) string {
 	return text
 }
 
+// startsText says which of what was compared has several runs on one server start, which were
+// compared as if each had had its own.
+func (c *Choice) startsText() string {
+	var said []string
+	for i := range c.Candidates[:c.Within] {
+		if x := &c.Candidates[i]; x.Jobs == 1 && x.measured > 1 {
+			said = append(said, fmt.Sprintf("%s has %d runs on 1 start", x.Name, x.measured))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return " Differences between server starts are not included: " + some(said) + "."
+}
+
 func (c *Choice) certaintyText() string {
 	best := &c.Candidates[0]
-	switch c.Certainty {
-	case Alone:
+	switch {
+	case c.Certainty == Alone:
 		return c.aloneText(best)
-	case Tie:
-		return c.tieSure()
-	case NotSure:
+	case len(c.Level()) > 0:
+		return c.levelSure()
+	case c.Certainty == NotSure:
 		return c.openText()
 	}
-	next := c.Candidates[1].Against
 	if c.Within == 2 {
 		return fmt.Sprintf("Shown: %s is worse by more than noise and by more than %g %% (%s).", c.Candidates[1].Name,
-			c.Metric.Floor(), against(next))
+			c.Metric.Floor(), c.against(1))
 	}
-	return fmt.Sprintf("Shown: each of the others is worse by more than noise and by more than %g %%; the next is %s (%s).",
-		c.Metric.Floor(), c.Candidates[1].Name, against(next))
+	return fmt.Sprintf("Shown: each of the others is worse by more than noise and by more than %g %%; the next is %s "+
+		"(%s).",
+		c.Metric.Floor(), c.Candidates[1].Name, c.against(1))
 }
 
 // aloneText is the certainty of a number that nothing is held against.
 func (c *Choice) aloneText(best *Candidate) string {
-	v := best.Value
+	v, of := best.Value, best.unit()+"s"
 	switch {
 	case v.N == 1:
 		return "Not known: one run does not show how much another would differ."
 	case v.Low == nil && v.CV != nil:
-		return fmt.Sprintf("%d runs with a CV of %s %%; the median has no interval below 6 runs.", v.N,
+		return fmt.Sprintf("%d %s with a CV of %s %%; the median has no interval below 6 %[2]s.", v.N, of,
 			quantity.Significant(*v.CV))
 	case v.Low == nil:
-		return fmt.Sprintf("%d runs; the median has no interval below 6 runs.", v.N)
+		return fmt.Sprintf("%d %s; the median has no interval below 6 %[2]s.", v.N, of)
 	}
-	return fmt.Sprintf("The median of %d runs lies within %s and %s %s (95 %% interval).", v.N,
+	return fmt.Sprintf("The median of %d %s lies within %s and %s %s (95 %% interval).", v.N, of,
 		c.Metric.Shown(*v.Low), c.Metric.Shown(*v.High), c.Metric.Unit)
 }
 
-// tieSure says what a tie rests on.
-func (c *Choice) tieSure() string {
+// unit is what the numbers of a candidate are of.
+func (x *Candidate) unit() string {
+	if x.starts {
+		return "server start"
+	}
+	return "run"
+}
+
+// levelSure says what it rests on that some are as good as the best, or near it.
+func (c *Choice) levelSure() string {
 	floor := fmt.Sprintf("%g %%", c.Metric.Floor())
-	furthest, shown := c.Candidates[c.Ties[0]].Against, true
-	for _, i := range c.Ties {
-		v := c.Candidates[i].Against
-		if shown = shown && v.Verdict == Same; v.further(furthest) {
-			furthest = v
+	level := c.Level()
+	furthest := level[0]
+	for _, i := range level {
+		if c.Candidates[i].Against.further(c.Candidates[furthest].Against) {
+			furthest = i
 		}
 	}
 	differ := "they differ by "
-	if len(c.Ties) > 1 {
+	if len(level) > 1 {
 		differ = "the largest difference between them is "
 	}
-	differ += apartBy(furthest)
-	if furthest.P == nil {
+	differ += c.apartBy(furthest)
+	if c.Candidates[furthest].Against.P == nil {
 		return fmt.Sprintf("Not known: %s, and %s cannot show whether repeats would keep the order.", differ, c.counts())
 	}
 	open := ""
@@ -317,7 +342,7 @@ func (c *Choice) tieSure() string {
 		open = fmt.Sprintf(" The runs do not show that %s worse either.",
 			map[bool]string{true: "the next one is", false: fmt.Sprintf("the next %d are", n)}[n == 1])
 	}
-	if shown {
+	if len(c.Near) == 0 {
 		return fmt.Sprintf("Shown: %s, and the interval excludes a difference above %s.%s",
 			differ, floor, open)
 	}
@@ -335,28 +360,40 @@ func (c *Choice) openText() string {
 	next := &c.Candidates[c.Open[0]]
 	if next.Against.P == nil {
 		return fmt.Sprintf("Not known: %s cannot show how much repeats would differ; the next is %s (%s).", c.counts(),
-			next.Name, against(next.Against))
+			next.Name, c.against(c.Open[0]))
 	}
-	return fmt.Sprintf("Not shown: the runs do not exclude that %s is as good (%s).", next.Name, against(next.Against))
+	return fmt.Sprintf("Not shown: the runs do not exclude that %s is as good (%s).", next.Name, c.against(c.Open[0]))
 }
 
-// counts says how many runs there are of each setting.
+// counts says how many runs there are of each setting, and on how many server starts if several share
+// one.
 func (c *Choice) counts() string {
+	within := c.Candidates[:c.Within]
+	runs := between(within, func(x Candidate) int { return x.measured }, "run")
+	if slices.ContainsFunc(within, func(x Candidate) bool { return x.Jobs < x.measured }) {
+		runs += " on " + between(within, func(x Candidate) int { return x.Jobs }, "start")
+	}
+	return runs + " per " + string(c.Noun)
+}
+
+// between is the least and the most of a number of candidates.
+func between(list []Candidate, of func(Candidate) int, noun string) string {
 	least, most := math.MaxInt, 0
-	for _, x := range c.Candidates[:c.Within] {
-		least, most = min(least, x.Value.N), max(most, x.Value.N)
+	for _, x := range list {
+		least, most = min(least, of(x)), max(most, of(x))
 	}
 	switch {
 	case most == 1:
-		return "one run per " + string(c.Noun)
+		return "one " + noun
 	case least == most:
-		return fmt.Sprintf("%d runs per %s", least, c.Noun)
+		return fmt.Sprintf("%d %ss", least, noun)
 	}
-	return fmt.Sprintf("%d to %d runs per %s", least, most, c.Noun)
+	return fmt.Sprintf("%d to %d %ss", least, most, noun)
 }
 
 // against is by how much a candidate differs from the best, and what that rests on.
-func against(v *MetricVerdict) string {
+func (c *Choice) against(i int) string {
+	v := c.Candidates[i].Against
 	if v.Percent == nil {
 		return fmt.Sprintf("%s against %s", quantity.Significant(*v.Second.Median), quantity.Significant(*v.First.Median))
 	}
@@ -365,19 +402,30 @@ func against(v *MetricVerdict) string {
 		text += fmt.Sprintf(" [%s, %s]", signed(*v.Low), signed(*v.High))
 	}
 	if v.P != nil {
-		text += fmt.Sprintf(", %d runs against %d", v.Second.N, v.First.N)
+		text += ", " + c.sizes(i)
 	}
 	return text
 }
 
-// apartBy is the size of a difference, and what that rests on.
-func apartBy(v *MetricVerdict) string {
+// sizes are how many numbers of a candidate were held against how many of the best.
+func (c *Choice) sizes(i int) string {
+	best, x := &c.Candidates[0], &c.Candidates[i]
+	of := strconv.Itoa(best.Value.N)
+	if x.starts != best.starts {
+		of = quantity.Count(best.Value.N, best.unit())
+	}
+	return quantity.Count(x.Value.N, x.unit()) + " against " + of
+}
+
+// apartBy is the size of a difference from the best, and what that rests on.
+func (c *Choice) apartBy(i int) string {
+	v := c.Candidates[i].Against
 	if v.Percent == nil {
 		return "nothing"
 	}
 	text := quantity.Significant(math.Abs(*v.Percent)) + " %"
 	if v.P != nil && v.Low != nil {
-		text += fmt.Sprintf(" (interval [%s, %s], %d runs against %d)", signed(*v.Low), signed(*v.High), v.Second.N, v.First.N)
+		text += fmt.Sprintf(" (interval [%s, %s], %s)", signed(*v.Low), signed(*v.High), c.sizes(i))
 	}
 	return text
 }

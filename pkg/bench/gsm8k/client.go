@@ -116,7 +116,7 @@ func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 	if e.own {
 		argv = append([]plan.Word{plan.Self()}, argv...)
 	}
-	return plan.Step{Name: "eval", Nodes: t.Nodes, Env: clientEnv, Container: !e.own, Argv: argv,
+	return plan.Step{Name: plan.EvalStep, Nodes: t.Nodes, Env: clientEnv, Container: !e.own, Argv: argv,
 		Log: "logs/eval-%t.log"}, nil
 }
 

@@ -43,8 +43,9 @@ func hfSets() map[string]hfSet {
 		"likaixin/InstructCoder":           {split: "train", output: 200, template: true, read: readInstruction},
 		"philschmid/mt-bench":              {split: "train", output: 256, template: true, read: readFirstTurn},
 		"openai/openai_humaneval":          {split: "test", output: 256, template: true, read: members("prompt")},
-		"openai/gsm8k":                     {subset: "main", split: "test", output: 256, template: true, read: members("question")},
-		"AI-MO/aimo-validation-aime":       maths, "AI-MO/NuminaMath-1.5": maths, "AI-MO/NuminaMath-CoT": maths,
+		"openai/gsm8k": {subset: "main", split: "test", output: 256, template: true,
+			read: members("question")},
+		"AI-MO/aimo-validation-aime": maths, "AI-MO/NuminaMath-1.5": maths, "AI-MO/NuminaMath-CoT": maths,
 		"mgoin/mlperf-inference-llama2-data": exams, "mgoin/mlperf-inference-llama3.1-data": exams,
 		bfclName: {output: 512},
 	}
@@ -52,7 +53,8 @@ func hfSets() map[string]hfSet {
 
 // unread are the sets of vLLM that this client does not read, and why.
 var unread = map[string]string{
-	"zed-industries/zeta": "its prompts are a long text of vLLM's", "vdaita/edit_5k_char": "its prompts are a long text of vLLM's",
+	"zed-industries/zeta":  "its prompts are a long text of vLLM's",
+	"vdaita/edit_5k_char":  "its prompts are a long text of vLLM's",
 	"vdaita/edit_10k_char": "its prompts are a long text of vLLM's",
 	"yale-nlp/MMVU":        "it has videos", "lmms-lab/LLaVA-OneVision-Data": "it has pictures",
 	"lmarena-ai/VisionArena-Chat": "it has pictures", "lmarena-ai/vision-arena-bench-v0.1": "it has pictures",
@@ -85,8 +87,8 @@ func hfCheck(f *Flags) error {
 			names = append(names, n)
 		}
 		slices.Sort(names)
-		return fmt.Errorf("--hf-name %q: of Hugging Face's sets, these are read: %s; --dataset-path is a local copy, --hf-name "+
-			"says of which", name, strings.Join(names, ", "))
+		return fmt.Errorf("--hf-name %q: of Hugging Face's sets, these are read: %s; --dataset-path is a local copy, "+
+			"--hf-name says of which", name, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -100,7 +102,7 @@ func (s *Source) huggingFace(d drawing) ([]Request, error) {
 		return s.functionCalls(d)
 	}
 	set := hfSets()[s.hfName()]
-	files, err := hfFiles(d.path, or2(s.HFSubset, set.subset), or2(s.HFSplit, set.split))
+	files, err := hfFiles(d.path, s.HFSubset, set.subset, or2(s.HFSplit, set.split))
 	if err != nil {
 		return nil, err
 	}
@@ -298,11 +300,13 @@ func startsList(in *bufio.Reader) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(head), " \t\r\n\ufeff"), "[")
 }
 
-// hfFiles returns the files of a local copy that hold a split, in order.
-func hfFiles(path, subset, split string) ([]string, error) {
+// hfFiles returns the files of a local copy that hold a split, in order. A subset that nobody asked
+// for is the one that vLLM takes by itself: the copy may be of it alone, and not name it.
+func hfFiles(path, asked, subset, split string) ([]string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --dataset-path is a local copy of the set: a file of JSON lines, or a folder with some", err)
+		return nil, fmt.Errorf("%w: --dataset-path is a local copy of the set: a file of JSON lines, or a folder with "+
+			"some", err)
 	}
 	if !st.IsDir() {
 		return []string{path}, nil
@@ -323,7 +327,11 @@ func hfFiles(path, subset, split string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files = narrow(path, files, subset)
+	if of := narrow(path, files, or2(asked, subset)); len(of) > 0 {
+		files = of
+	} else if asked != "" && len(files) > 0 {
+		return nil, fmt.Errorf("%s has no file with %q in its name (--hf-subset)", path, asked)
+	}
 	if named := narrow(path, files, split); len(named) > 0 {
 		files = named
 	}
@@ -341,16 +349,16 @@ func hfFiles(path, subset, split string) ([]string, error) {
 	return files, nil
 }
 
-// narrow returns the files below a folder in whose names a word occurs; all of them if none has it
-// and the word is a subset that vLLM takes by itself.
+// narrow returns the files below a folder in whose names a word occurs.
 func narrow(root string, files []string, word string) []string {
 	if word == "" {
 		return files
 	}
 	var out []string
+	between := func(r rune) bool { return strings.ContainsRune("/-_. ", r) }
 	for _, f := range files {
 		rel, err := filepath.Rel(root, f)
-		if err == nil && slices.Contains(strings.FieldsFunc(rel, func(r rune) bool { return strings.ContainsRune("/-_. ", r) }), word) {
+		if err == nil && slices.Contains(strings.FieldsFunc(rel, between), word) {
 			out = append(out, f)
 		}
 	}

@@ -38,7 +38,8 @@ func (s *Source) sonnet(d drawing) ([]Request, error) {
 		return max(int(math.RoundToEven(float64(tokens-len(task[0]))/(float64(sum)/float64(len(lines))))), 0)
 	}
 	if s.SonnetInputLen <= len(task[0]) {
-		return nil, fmt.Errorf("--sonnet-input-len %d is too small: the task alone has %d tokens", s.SonnetInputLen, len(task[0]))
+		return nil, fmt.Errorf("--sonnet-input-len %d is too small: the task alone has %d tokens", s.SonnetInputLen,
+			len(task[0]))
 	}
 	shared := min(share(s.SonnetPrefixLen), len(lines))
 	return s.poems(d, lines, sonnetTask+strings.Join(lines[:shared], ""), max(share(s.SonnetInputLen)-shared, 0))

@@ -322,6 +322,18 @@ func TestHuggingFaceFolders(t *testing.T) {
 	require.Equal(t, Text("in a list"), requests[0].Prompt)
 }
 
+// A copy of the subset that vLLM takes by itself need not name it; one that the user asks for must be
+// there.
+func TestSubsets(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.jsonl"), []byte(`{"question":"one","answer":"1"}`), 0o600))
+	change := func(s *Source) { s.HFName, s.SkipChatTemplate, s.NumPrompts = "openai/gsm8k", true, 1 }
+	_, _, err := ask(t, "hf", dir, change)
+	require.NoError(t, err)
+	_, _, err = ask(t, "hf", dir, func(s *Source) { change(s); s.HFSubset = "socratic" })
+	require.ErrorContains(t, err, `no file with "socratic" in its name (--hf-subset)`)
+}
+
 // A file that is wrong is named with the line that is, and with what to do.
 //
 // covers: LBEN-2
@@ -420,6 +432,9 @@ func TestVocabularies(t *testing.T) {
 		_, err := parseVocabulary([]byte(bad), nil)
 		require.Error(t, err, bad)
 	}
+	_, err = parseVocabulary([]byte(`{"model":{"vocab":{"<s>":0}},"added_tokens":[{"id":5,"content":"x"}]}`),
+		[]byte(`{"bos_token":"<s>"}`))
+	require.ErrorContains(t, err, "special", "no token of the vocabulary proper is left to draw from")
 }
 
 // A server that is no tokenizer leaves token ids.

@@ -118,7 +118,7 @@ func parseVocabulary(raw, config []byte) (*Vocabulary, error) {
 			v.special[id] = true
 		}
 	}
-	if len(v.plain()) == 0 {
+	if len(v.plain()) == 0 || len(v.allowed()) == 0 {
 		return nil, errors.New("all its tokens are special")
 	}
 	return v, nil

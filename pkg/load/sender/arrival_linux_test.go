@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,29 +93,80 @@ func TestArrivalWhileBusy(t *testing.T) {
 
 // Bytes that the kernel says came at an impossible time have the time of their reading.
 func TestArrivalBeyondBelief(t *testing.T) {
-	l, now := &loop{}, int64(100)
-	l.load = requestsOf(8, 1)
-	l.load.Clock = func() int64 { return now }
-	o := &l.load.Outcomes[0]
-	o.Start = 50
 	for _, tt := range []struct {
 		unix, want int64
-		late       bool
+		byKernel   bool
 	}{
-		{1060, 60, false},
-		{1040, 100, true}, // before the request
-		{1101, 100, true}, // not yet
-		{0, 100, true},    // not said
+		{1060, 60, true},
+		{1040, 100, false}, // before the request
+		{1101, 100, false}, // not yet
+		{0, 100, false},    // not said
 	} {
-		l.fromUnix, l.late, o.Tokens = -1000, false, nil
-		c := &link{}
-		c.answer.ResetBody(o, answer.Wanted{Tokens: 2})
-		at, over, err := l.take(c, []byte(answertest.TokenEvent), tt.unix)
-		require.NoError(t, err)
-		require.False(t, over)
+		a := arrivals{fromUnix: -1000, aligned: true, since: 90}
+		at, byKernel := a.of(tt.unix, 50, 100)
 		require.Equal(t, tt.want, at)
-		require.Equal(t, []int64{tt.want}, o.Tokens)
-		require.Equal(t, tt.late, l.late)
-		require.Equal(t, tt.unix == 0, l.unstamped)
+		require.Equal(t, tt.byKernel, byKernel)
+		require.Equal(t, tt.unix == 0, a.unstamped)
 	}
+	stepped := arrivals{fromUnix: -1000}
+	at, byKernel := stepped.of(1060, 50, 100)
+	require.EqualValues(t, 100, at)
+	require.False(t, byKernel)
+}
+
+// The lag of an event is at least how late its time can be.
+func TestLag(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	for name, tt := range map[string]struct {
+		slept        bool
+		stamp        int64 // of the last byte, by the clock of the load; 0 is none
+		read, events int64
+		want         int64 // the longest lag
+	}{
+		"one event, by the kernel":                    {false, 31 * ms, 32 * ms, 1, 0},
+		"one event, by its reading":                   {false, 0, 32 * ms, 1, 32 * ms},
+		"one event, by its reading, after a sleep":    {true, 0, 32 * ms, 1, 2 * ms},
+		"two events, by the kernel":                   {false, 31 * ms, 32 * ms, 2, 31 * ms},
+		"two events, by the kernel, after a sleep":    {true, 31 * ms, 32 * ms, 2, ms},
+		"two events, while the thread woke late":      {true, 25 * ms, 32 * ms, 2, 0},
+		"two events by their reading, after a sleep":  {true, 0, 32 * ms, 2, 2 * ms},
+		"three events by their reading, busy":         {false, 0, 40 * ms, 3, 40 * ms},
+		"no event, such as the head of an answer":     {false, 0, 40 * ms, 0, 0},
+		"a document by its reading, counted as one":   {true, 0, 40 * ms, 1, 10 * ms},
+		"the last look began long before: not slept":  {false, 0, 30 * ms, 1, 30 * ms},
+		"read at once after a sleep, not by a kernel": {true, 0, 30 * ms, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := arrivals{} // the last look began at 0
+			a.look(func() int64 { return 30 * ms }, tt.slept)
+			unix := int64(0)
+			if tt.stamp != 0 {
+				unix = tt.stamp - a.fromUnix
+			}
+			at, byKernel := a.of(unix, 0, tt.read)
+			a.add(int(tt.events), at, byKernel)
+			var lag Spread
+			a.count(&lag)
+			require.EqualValues(t, tt.events, lag.N)
+			require.GreaterOrEqual(t, lag.Quantile(1), tt.want)
+			require.LessOrEqual(t, lag.Quantile(1), tt.want+tt.want/8+1)
+		})
+	}
+}
+
+// A step of the system's clock, and a pause between two readings, make the kernel's times useless
+// for one look.
+func TestClocksThatDoNotAgree(t *testing.T) {
+	var a arrivals
+	now := int64(5e9)
+	steady := func() int64 { return now }
+	a.look(steady, false)
+	require.True(t, a.aligned)
+	now += 60_000_000_000 // the system's clock stays behind
+	a.look(steady, false)
+	require.False(t, a.aligned)
+	a.look(steady, false)
+	require.True(t, a.aligned)
+	a.look(func() int64 { now += 2 * readingLimit; return now }, false)
+	require.False(t, a.aligned)
 }

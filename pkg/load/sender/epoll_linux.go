@@ -17,6 +17,7 @@ type poller struct {
 	raw    syscall.RawConn
 	look   func(uintptr) bool // fills events
 	got    int                // events filled
+	slept  bool               // the last wait found nothing at first
 	events [128]syscall.EpollEvent
 	timer  int   // timerfd: an epoll timeout counts in milliseconds, too coarse for a schedule
 	armed  int64 // when the timer goes off by the caller's clock, in ns; 0 is never
@@ -95,10 +96,11 @@ func (p *poller) rang(fd int) bool {
 // wait sleeps until something is ready, or only looks if block is false. It returns early when
 // interrupted.
 func (p *poller) wait(block bool) {
-	p.got = 0
+	p.got, p.slept = 0, false
 	if p.look(0); p.got > 0 || !block {
 		return
 	}
+	p.slept = true
 	_ = p.raw.Read(p.look) // an error is the deadline set by interruptible, whose caller looks at its context
 }
 

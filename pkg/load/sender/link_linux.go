@@ -266,25 +266,20 @@ func (l *loop) read(c *link, ended bool) (over bool) {
 	}
 }
 
-// take feeds the answer on c, and returns when p arrived: when the kernel received it, unless
-// that is unknown or, as after a step of the system's clock, impossible.
+// take feeds the answer on c, and returns when p arrived.
 func (l *loop) take(c *link, p []byte, unixNano int64) (at int64, over bool, err error) {
 	o := &l.load.Outcomes[c.request]
 	before, earliest := len(o.Tokens), o.Start
 	if before > 0 {
 		earliest = o.Tokens[before-1]
 	}
-	at = l.load.Clock()
-	received := unixNano + l.fromUnix
-	byKernel := unixNano != 0 && earliest <= received && received <= at
-	if byKernel {
-		at = received
-	}
+	at, byKernel := l.arrivals.of(unixNano, earliest, l.load.Clock())
 	over, err = c.answer.Feed(p, at)
-	if events := len(o.Tokens) - before; events > 1 || events == 1 && !byKernel {
-		l.late = true
+	events := len(o.Tokens) - before
+	if over && events == 0 && before == 0 {
+		events = 1 // a document: its end is its event
 	}
-	l.unstamped = unixNano == 0
+	l.arrivals.add(events, at, byKernel)
 	return at, over, err
 }
 
@@ -354,5 +349,5 @@ func (l *loop) release(i int, at int64) {
 		return
 	}
 	l.inFlight--
-	l.freed = l.load.Clock()
+	l.freed = at
 }

@@ -150,9 +150,7 @@ type loop struct {
 	stats    Stats
 	swept    int64
 
-	fromUnix  int64 // what turns Unix time into a reading of the clock, in ns
-	late      bool  // an event since the last look got the time of its reading
-	unstamped bool  // the kernel does not say when bytes arrive
+	arrivals arrivals
 }
 
 func newLoop(addr netip.AddrPort, t *Target, head []byte) (*loop, error) {
@@ -211,18 +209,18 @@ func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	l.load, l.feed, l.slots, l.inFlight, l.full, l.waiting = feed.load, feed, slots, 0, false, l.waiting[:0]
 	l.later = l.later[:0]
 	l.stats, l.got = Stats{Kind: "epoll", Loops: 1}, 0
+	l.arrivals = arrivals{looked: l.load.Clock()}
 	for ctx.Err() == nil {
-		woken := l.load.Clock()
-		l.fromUnix, l.late = woken-time.Now().UnixNano(), false
+		woken := l.arrivals.look(l.load.Clock, l.slept)
 		for _, e := range l.ready() {
 			l.handle(e)
 		}
+		l.arrivals.count(&l.stats.Lag)
 		more, left := l.send()
 		if !left && l.inFlight == 0 {
 			break
 		}
 		now := l.load.Clock()
-		l.lag(now - woken)
 		l.sweep(now)
 		if !more {
 			l.rest(woken+turn, now)
@@ -233,24 +231,17 @@ func (l *loop) run(ctx context.Context, feed *feeder, slots int) Stats {
 	return l.stats
 }
 
-// lag counts a look at the connections that took so long: what arrived since the one before has
-// waited for that and a rest at most. It matters for events whose time is that of their reading.
-func (l *loop) lag(ns int64) {
-	if l.late {
-		l.stats.Lag.Add(ns + turn)
-	} else {
-		l.stats.Lag.Add(0)
-	}
-}
-
-// turn is the shortest time between two looks at the connections, in ns. A busy client then
-// wakes once for many events.
-const turn = 250_000
+// A busy client wakes once for many events: with restStreams or more requests in flight, the time
+// between two looks at the connections is at least turn, in ns.
+const (
+	turn        = 250_000
+	restStreams = 64
+)
 
 // rest waits until then, or until a request is due. It does not where that would make events
 // late.
 func (l *loop) rest(until, now int64) {
-	if l.unstamped {
+	if l.arrivals.unstamped || l.inFlight < restStreams {
 		return
 	}
 	if l.armed != 0 {

@@ -116,10 +116,10 @@ func (p *pool) Run(ctx context.Context, load *Load) Stats {
 			stats.Lag.Add(load.Clock() - before - int64(lagProbe))
 		}
 	})
-	queue := make(chan int, load.heads())
+	queue := make(chan int, load.Scheduled())
 	var pending atomic.Int64 // requests in the queue or in work
 	active := 0
-	for i := load.mine(0); i < load.heads(); i = load.mine(i + 1) {
+	for i := load.mine(0); i < load.Scheduled(); i = load.mine(i + 1) {
 		if !sleepUntil(ctx, load.Clock, load.Outcomes[i].Due) {
 			break
 		}

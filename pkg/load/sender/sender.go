@@ -5,9 +5,10 @@
 // systems) goes over a pool with a goroutine for each request in flight. Both send the same
 // bytes and read answers with package answer, so that a load has the same outcomes with either.
 //
-// An event arrives when the kernel receives its last byte, so that neither a busy client nor one that rests between two
-// looks adds to a latency. Where the kernel does not say (the pool, TLS, a system without SO_TIMESTAMPNS), and for
-// events that are read together, it arrives when it is read, and [Stats] says how late that may be.
+// An event arrives when the kernel receives its last byte, so that neither a busy client nor one
+// that rests between two looks adds to a latency. Where the kernel does not say (the pool, TLS, a
+// system without SO_TIMESTAMPNS), it arrives when it is read. Events that are read together have
+// one time. [Stats] says how late the times may be.
 //
 // BenchmarkSender on two idle cores, against a server in another process that sends a token
 // every 20 ms: the event loop completes 1.2 to 1.4 times the requests per CPU second of net/http
@@ -89,8 +90,8 @@ func (e *Ends) Add(n, at int64) {
 	e.N.Add(n)
 }
 
-// heads returns how many requests are sent on the schedule.
-func (l *Load) heads() int {
+// Scheduled returns how many requests are sent on the schedule, the first ones.
+func (l *Load) Scheduled() int {
 	if l.Follow == nil {
 		return len(l.Outcomes)
 	}
@@ -99,7 +100,7 @@ func (l *Load) heads() int {
 
 // mine returns the first request on the schedule, from i on, that this client sends.
 func (l *Load) mine(i int) int {
-	for l.Mine != nil && i < l.heads() && !l.Mine(i) {
+	for l.Mine != nil && i < l.Scheduled() && !l.Mine(i) {
 		i++
 	}
 	return i
@@ -158,7 +159,7 @@ type Sender interface {
 // Stats says how the client itself fared during a run.
 type Stats struct {
 	Kind  string // epoll or goroutines
-	Lag   Spread // ns that the time of an event may be late, for each look at the connections
+	Lag   Spread // ns by which the time of each event may be late; of a pool, how late sleepers wake
 	Loops int    // threads that send and read
 }
 
@@ -219,7 +220,7 @@ func (f *feeder) take(now int64) (i int, wait int64) {
 	l := f.load
 	for {
 		n := f.next.Load()
-		if n >= int64(l.heads()) {
+		if n >= int64(l.Scheduled()) {
 			return -1, math.MaxInt64
 		}
 		if due := l.Outcomes[n].Due; due > now {

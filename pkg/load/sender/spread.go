@@ -9,9 +9,12 @@ type Spread struct {
 }
 
 // Add counts one duration in ns; a negative one counts as 0.
-func (s *Spread) Add(ns int64) {
-	s.Counts[bucket(uint64(max(ns, 0)))]++
-	s.N++
+func (s *Spread) Add(ns int64) { s.AddTo(ns, 1) }
+
+// AddTo counts the same duration n times.
+func (s *Spread) AddTo(ns int64, n int) {
+	s.Counts[bucket(uint64(max(ns, 0)))] += uint64(n)
+	s.N += uint64(n)
 }
 
 // bucket keeps the three bits below the highest one.

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -32,11 +31,11 @@ type Coordinator struct {
 // A peer is another process.
 type peer struct {
 	*line
-	rank    int
-	offset  int64 // what makes its clock this one's, in ns
-	error   int64 // how far that may be off
-	reports chan report
-	lost    error // why reports has ended
+	rank       int
+	offset     int64 // what makes its clock this one's, in ns
+	clockError int64 // how far that may be off
+	reports    chan report
+	lost       error // why reports has ended
 }
 
 // Meet listens for ranks-1 other processes, and says in file where; they get word with it.
@@ -76,63 +75,84 @@ func addresses(l net.Listener, local bool) []string {
 	return append(out, net.JoinHostPort("127.0.0.1", port)) // all may be on this machine
 }
 
-// Gather waits until every other process has joined and made its requests ready.
-func (c *Coordinator) Gather(ctx context.Context) error {
+// Gather waits until every other process has joined and made its requests ready. requests are those
+// of this one, as a digest: a process that made others is refused.
+func (c *Coordinator) Gather(ctx context.Context, requests string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinLimit, fmt.Errorf("not all joined within %s", joinLimit))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { c.listener.Close() })()
-	for missing := c.ranks - 1; missing > 0; {
-		conn, err := c.listener.Accept()
-		if err != nil {
-			return fmt.Errorf("wait for %d of %d client processes: %w", missing, c.ranks, or(context.Cause(ctx), err))
-		}
-		p, err := c.admit(newLine(conn))
-		if err != nil {
-			conn.Close()
-			if refusal := (*refused)(nil); errors.As(err, &refusal) {
+	arrived := make(chan arrival)
+	go c.receive(ctx, arrived)
+	defer c.listener.Close()
+	for missing := c.ranks - 1; missing > 0; missing-- {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %d of %d client processes: %w", missing, c.ranks, context.Cause(ctx))
+		case a := <-arrived:
+			if a.err != nil {
+				return fmt.Errorf("wait for %d of %d client processes: %w", missing, c.ranks, a.err)
+			}
+			if err := c.admit(a); err != nil {
+				a.Close()
 				return err
 			}
-			continue // a stranger, or one that tries again
 		}
-		c.peers[p.rank-1] = p
-		missing--
 	}
 	for _, p := range c.peers {
-		if err := p.compareClocks(ctx, c.clock); err != nil {
+		if err := p.compare(ctx, c.clock, requests); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func or(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
+// An arrival is a process that knows the secret, or why no more will come.
+type arrival struct {
+	*line
+	hello
+	err error
 }
 
-// A refused is a process of this load that does not fit it.
-type refused struct{ why string }
-
-func (r *refused) Error() string { return r.why }
-
-func (c *Coordinator) admit(l *line) (*peer, error) {
-	h, err := l.welcome(c.meeting.Secret)
-	if err != nil {
-		return nil, err
+// receive greets whoever connects, until ctx is done or the listener closed. Strangers are sent away.
+func (c *Coordinator) receive(ctx context.Context, arrived chan<- arrival) {
+	tell := func(a arrival) {
+		select {
+		case arrived <- a:
+		case <-ctx.Done():
+			if a.line != nil {
+				a.Close()
+			}
+		}
 	}
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			tell(arrival{err: err})
+			return
+		}
+		go func() {
+			l := newLine(conn)
+			if h, err := l.welcome(c.meeting.Secret); err != nil {
+				l.Close()
+			} else {
+				tell(arrival{l, h, nil})
+			}
+		}()
+	}
+}
+
+func (c *Coordinator) admit(a arrival) error {
 	switch {
-	case h.Ranks != c.ranks || h.Rank < 1 || h.Rank >= c.ranks:
-		return nil, &refused{fmt.Sprintf("client process %d of %d joins a load of %d processes", h.Rank, h.Ranks, c.ranks)}
-	case h.Options != c.options:
-		return nil, &refused{fmt.Sprintf("client process %d has other options than the first", h.Rank)}
-	case c.peers[h.Rank-1] != nil:
-		return nil, &refused{fmt.Sprintf("two client processes are number %d of %d", h.Rank, c.ranks)}
+	case a.Ranks != c.ranks || a.Rank < 1 || a.Rank >= c.ranks:
+		return fmt.Errorf("client process %d of %d joins a load of %d processes", a.Rank, a.Ranks, c.ranks)
+	case a.Options != c.options:
+		return fmt.Errorf("client process %d has other options than the first", a.Rank)
+	case c.peers[a.Rank-1] != nil:
+		return fmt.Errorf("two client processes are number %d of %d", a.Rank, c.ranks)
 	}
-	p := &peer{line: l, rank: h.Rank, reports: make(chan report, 1)}
+	p := &peer{line: a.line, rank: a.Rank, reports: make(chan report, 1)}
+	c.peers[p.rank-1] = p
 	go p.listen()
-	return p, nil
+	return nil
 }
 
 // listen hands on the reports of a process until its connection ends.
@@ -184,8 +204,10 @@ func (p *peer) next(ctx context.Context) (report, error) {
 // comparisons is how often two clocks are compared; the fastest exchange counts.
 const comparisons = 16
 
-func (p *peer) compareClocks(ctx context.Context, clock func() int64) error {
-	p.error = math.MaxInt64
+// compare finds how far the clock of a process is from this one's, and whether its requests are the
+// same.
+func (p *peer) compare(ctx context.Context, clock func() int64, requests string) error {
+	p.clockError = math.MaxInt64
 	for range comparisons {
 		asked := clock()
 		r, err := p.ask(ctx, order{Kind: tellTime})
@@ -193,18 +215,23 @@ func (p *peer) compareClocks(ctx context.Context, clock func() int64) error {
 			return err
 		}
 		got := clock()
-		if e := (got - asked) / 2; e < p.error {
-			p.offset, p.error = asked+e-r.Clock, e
+		if r.Requests != requests {
+			return fmt.Errorf("client process %d made other requests than the first from the same options: "+
+				"its files, its tokenizer or the server's answers to it differ", p.rank)
+		}
+		if e := (got - asked) / 2; e < p.clockError {
+			p.offset, p.clockError = asked+e-r.Clock, e
 		}
 	}
 	return nil
 }
 
-// ClockError returns how far the clock of another process, as this one's, may be off.
+// ClockError returns how far the clock of another process, as this one's, was off at most before the
+// load.
 func (c *Coordinator) ClockError() time.Duration {
 	var worst int64
 	for _, p := range c.peers {
-		worst = max(worst, p.error)
+		worst = max(worst, p.clockError)
 	}
 	return time.Duration(worst)
 }
@@ -290,7 +317,9 @@ func (p *peer) run(ctx context.Context, load *sender.Load) (stats sender.Stats, 
 		}
 		load.Ended.Add(r.Ended-ended, r.Last+p.offset)
 		ended = max(ended, r.Ended)
-		p.takeOver(load, &r)
+		if err := p.takeOver(load, &r); err != nil {
+			return stats, 0, err
+		}
 		if r.Over {
 			return r.Stats, r.CPU, nil
 		}
@@ -298,10 +327,13 @@ func (p *peer) run(ctx context.Context, load *sender.Load) (stats sender.Stats, 
 }
 
 // takeOver writes outcomes with times by this process's clock.
-func (p *peer) takeOver(load *sender.Load, r *report) {
+func (p *peer) takeOver(load *sender.Load, r *report) error {
+	if len(r.Indices) != len(r.Outcomes) {
+		return fmt.Errorf("client process %d reports %d requests and %d outcomes", p.rank, len(r.Indices), len(r.Outcomes))
+	}
 	for k, i := range r.Indices {
-		if k >= len(r.Outcomes) || i < 0 || i >= len(load.Outcomes) {
-			return
+		if i < 0 || i >= len(load.Outcomes) {
+			return fmt.Errorf("client process %d reports request %d of %d", p.rank, i, len(load.Outcomes))
 		}
 		o := r.Outcomes[k]
 		for _, at := range []*int64{&o.Due, &o.Ready, &o.Start, &o.End} {
@@ -314,6 +346,7 @@ func (p *peer) takeOver(load *sender.Load, r *report) {
 		}
 		load.Outcomes[i] = o
 	}
+	return nil
 }
 
 // Take leaves of a load what one of several processes sends: the places in flight are dealt to the

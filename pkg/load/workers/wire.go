@@ -1,15 +1,19 @@
 package workers
 
 import (
+	"bytes"
+	"crypto/hmac"
 	"crypto/rand"
-	"crypto/subtle"
+	"crypto/sha256"
 	"encoding/gob"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"os"
 	"time"
 
 	"github.com/profllm/profllm/pkg/durable"
@@ -28,6 +32,14 @@ type meeting struct {
 func (m *meeting) write(file string) error {
 	raw, err := json.Marshal(m)
 	if err != nil {
+		return err
+	}
+	out := durable.Output{Option: "--rendezvous", Path: file, Kind: "a file in which client processes meet",
+		Ours: func(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"addresses":`)) }}
+	if err := durable.CheckOutputs(out); err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be open to others
 		return err
 	}
 	return durable.WriteFile(file, raw, 0o600)
@@ -54,7 +66,7 @@ func newSecret() string {
 	return hex.EncodeToString(b)
 }
 
-// A hello is the first thing that a process sends: the secret, then this, in gob.
+// A hello says who a process is, once both sides know that the other one knows the secret.
 type hello struct {
 	Rank, Ranks int
 	Options     string // a digest: all processes send one load
@@ -79,8 +91,9 @@ const (
 
 // A report goes the other way.
 type report struct {
-	Clock   int64 // now
-	Problem string
+	Clock    int64  // now
+	Requests string // a digest: that all processes have the same flags does not make their requests the same
+	Problem  string
 
 	Ended, Last int64 // of the load: [sender.Ends]
 	Indices     []int // of Outcomes
@@ -104,9 +117,49 @@ const greetLimit = 10 * time.Second
 
 var errStranger = errors.New("the other side does not know the secret of the rendezvous file")
 
-// greet says the secret, and who this is.
+// proof shows that its sender knows the secret. Both sides' nonces are in it, so that it can be used
+// for this connection only.
+func proof(secret, role string, first, second []byte) []byte {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(role))
+	h.Write(first)
+	h.Write(second)
+	return h.Sum(nil)
+}
+
+func nonce() []byte {
+	b := make([]byte, secretBytes)
+	rand.Read(b) // never fails
+	return b
+}
+
+// expect reads what shows that the other side knows the secret.
+func (l *line) expect(want []byte) error {
+	said := make([]byte, len(want))
+	if _, err := io.ReadFull(l.Conn, said); err != nil {
+		return err
+	}
+	if !hmac.Equal(said, want) {
+		return errStranger
+	}
+	return nil
+}
+
+// greet makes sure that the coordinator is at the other end, and says who this is.
 func (l *line) greet(secret string, h hello) error {
-	if _, err := io.WriteString(l, secret); err != nil {
+	l.SetDeadline(time.Now().Add(greetLimit))
+	defer l.SetDeadline(time.Time{})
+	mine, theirs := nonce(), make([]byte, secretBytes)
+	if _, err := l.Write(mine); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(l.Conn, theirs); err != nil {
+		return err
+	}
+	if err := l.expect(proof(secret, "coordinator", mine, theirs)); err != nil {
+		return err
+	}
+	if _, err := l.Write(proof(secret, "worker", theirs, mine)); err != nil {
 		return err
 	}
 	return l.out.Encode(h)
@@ -116,12 +169,15 @@ func (l *line) greet(secret string, h hello) error {
 func (l *line) welcome(secret string) (h hello, err error) {
 	l.SetDeadline(time.Now().Add(greetLimit))
 	defer l.SetDeadline(time.Time{})
-	said := make([]byte, 2*secretBytes)
-	if _, err := io.ReadFull(l.Conn, said); err != nil {
+	mine, theirs := nonce(), make([]byte, secretBytes)
+	if _, err := io.ReadFull(l.Conn, theirs); err != nil {
 		return h, err
 	}
-	if subtle.ConstantTimeCompare(said, []byte(secret)) != 1 {
-		return h, errStranger
+	if _, err := l.Write(append(mine, proof(secret, "coordinator", theirs, mine)...)); err != nil {
+		return h, err
+	}
+	if err := l.expect(proof(secret, "worker", mine, theirs)); err != nil {
+		return h, err
 	}
 	err = l.in.Decode(&h)
 	return h, err

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,27 +78,27 @@ func (w *Worker) Fail(why error) {
 var errAlone = errors.New("the first client process is gone")
 
 // Work follows the orders of the coordinator until it has sent what came of the load. The
-// requests of load are due as far apart as their times say.
-func (w *Worker) Work(ctx context.Context, snd sender.Sender, load *sender.Load) error {
+// requests of load are due as far apart as their times say. requests are a digest of them.
+func (w *Worker) Work(ctx context.Context, snd sender.Sender, load *sender.Load, requests string) error {
 	defer w.Close()
-	carryOn := context.AfterFunc(ctx, func() { w.Close() })
-	defer carryOn()
+	keepOpen := context.AfterFunc(ctx, func() { w.Close() }) // stops the function
+	defer keepOpen()
 	for {
 		var o order
 		if err := w.in.Decode(&o); err != nil {
-			return or(context.Cause(ctx), fmt.Errorf("%w: %w", errAlone, err))
+			return cmp.Or(context.Cause(ctx), fmt.Errorf("%w: %w", errAlone, err))
 		}
 		switch o.Kind {
 		case connect:
 			snd.Connect(ctx, o.Streams, load.Clock)
 		case start:
-			carryOn() // an interrupted load is sent too
+			keepOpen() // what an interrupted load has measured is sent
 			return w.run(ctx, snd, load, o.First)
 		case stop:
 			return nil
 		}
-		if err := w.out.Encode(report{Clock: load.Clock()}); err != nil {
-			return or(context.Cause(ctx), fmt.Errorf("%w: %w", errAlone, err))
+		if err := w.out.Encode(report{Clock: load.Clock(), Requests: requests}); err != nil {
+			return cmp.Or(context.Cause(ctx), fmt.Errorf("%w: %w", errAlone, err))
 		}
 	}
 }
@@ -108,7 +109,7 @@ const progressPause = time.Second
 // run sends the load, and then what came of it.
 func (w *Worker) run(ctx context.Context, snd sender.Sender, load *sender.Load, first int64) error {
 	shift := first - load.Outcomes[0].Due
-	for i := range load.Outcomes {
+	for i := range load.Scheduled() {
 		load.Outcomes[i].Due += shift
 	}
 	running, cancel := context.WithCancelCause(ctx)

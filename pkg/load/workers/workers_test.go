@@ -66,7 +66,7 @@ func TestLoadOfSeveral(t *testing.T) {
 			if err == nil {
 				load := loadOf(n, clockFrom(time.Duration(rank)*time.Hour))
 				Take(load, rank, ranks)
-				err = w.Work(t.Context(), &prompt{}, load)
+				err = w.Work(t.Context(), &prompt{}, load, "requests")
 			}
 			done <- err
 		}()
@@ -75,7 +75,7 @@ func TestLoadOfSeveral(t *testing.T) {
 	c, err := Meet(file, ranks, true, "options", "word", clock)
 	require.NoError(t, err)
 	defer c.Close()
-	require.NoError(t, c.Gather(t.Context()))
+	require.NoError(t, c.Gather(t.Context(), "requests"))
 	snd := c.Share(&prompt{}, func(err error) { t.Error(err) })
 	load := loadOf(n, clock)
 	now := clock()
@@ -100,7 +100,8 @@ func TestLoadOfSeveral(t *testing.T) {
 	}
 }
 
-// Whoever does not know the secret is not listened to, and whoever does not fit ends the load.
+// Whoever does not know the secret is not listened to, and holds up nobody; whoever does not fit ends
+// the load.
 func TestWhoMayJoin(t *testing.T) {
 	for want, h := range map[string]hello{
 		"joins a load of 3 processes":   {1, 2, "options"},
@@ -114,19 +115,83 @@ func TestWhoMayJoin(t *testing.T) {
 			c, err := Meet(file, 3, true, "options", "", clockFrom(0))
 			require.NoError(t, err)
 			defer c.Close()
-			stranger, err := net.Dial("tcp", c.meeting.Addresses[0])
-			require.NoError(t, err)
-			_, err = stranger.Write([]byte(strings.Repeat("x", 4*secretBytes)))
-			require.NoError(t, err)
-			defer stranger.Close()
+			for _, says := range []string{strings.Repeat("x", 4*secretBytes), ""} {
+				stranger, err := net.Dial("tcp", c.meeting.Addresses[0])
+				require.NoError(t, err)
+				defer stranger.Close()
+				_, err = stranger.Write([]byte(says))
+				require.NoError(t, err)
+			}
+			ended := make(chan error)
+			go func() { ended <- c.Gather(t.Context(), "requests") }()
 			for range 2 {
 				w, err := join(t.Context(), file, h)
-				require.NoError(t, err)
+				if err != nil {
+					break // the load has ended
+				}
 				defer w.Close()
 			}
-			require.ErrorContains(t, c.Gather(t.Context()), want)
+			require.ErrorContains(t, <-ended, want)
 		})
 	}
+}
+
+// A process tells nothing to a program that listens where a coordinator did.
+func TestFormerAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	file := filepath.Join(t.TempDir(), "rendezvous.json")
+	m := meeting{[]string{l.Addr().String()}, newSecret(), ""}
+	require.NoError(t, m.write(file))
+	heard := make(chan []byte)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		conn.Write(make([]byte, 2*secretBytes))
+		conn.(*net.TCPConn).CloseWrite()
+		all, _ := io.ReadAll(conn)
+		heard <- all
+	}()
+	_, err = join(t.Context(), file, hello{1, 2, ""})
+	require.ErrorIs(t, err, errStranger)
+	require.NotContains(t, string(<-heard), m.Secret)
+}
+
+// A process whose files differ would send another load.
+func TestOtherRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rendezvous.json")
+	c, err := Meet(file, 2, true, "options", "", clockFrom(0))
+	require.NoError(t, err)
+	defer c.Close()
+	go func() {
+		if w, err := Join(t.Context(), file, 1, 2, "options"); err == nil {
+			w.Work(t.Context(), &prompt{}, loadOf(3, clockFrom(0)), "others")
+		}
+	}()
+	require.ErrorContains(t, c.Gather(t.Context(), "requests"), "client process 1 made other requests")
+}
+
+// A result in the place of the rendezvous file stays, and so does nothing that others may read.
+func TestRendezvousFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"duration":1}`), 0o644))
+	_, err := Meet(file, 2, true, "", "", clockFrom(0))
+	require.ErrorContains(t, err, "--rendezvous")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, `{"duration":1}`, string(text))
+
+	require.NoError(t, os.WriteFile(file, []byte(`{"addresses":[]}`), 0o644))
+	c, err := Meet(file, 2, true, "", "", clockFrom(0))
+	require.NoError(t, err)
+	defer c.Close()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
 }
 
 func TestGatherCanBeInterrupted(t *testing.T) {
@@ -135,7 +200,7 @@ func TestGatherCanBeInterrupted(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(io.ErrClosedPipe)
-	require.ErrorIs(t, c.Gather(ctx), io.ErrClosedPipe)
+	require.ErrorIs(t, c.Gather(ctx, "requests"), io.ErrClosedPipe)
 }
 
 // A process that fails says why, and one that vanishes is noticed.
@@ -149,14 +214,14 @@ func TestProcessesThatFail(t *testing.T) {
 			c, err := Meet(file, 2, true, "", "", clockFrom(0))
 			require.NoError(t, err)
 			defer c.Close()
-			w, err := Join(t.Context(), file, 1, 2, "")
-			require.NoError(t, err)
 			acted := make(chan struct{})
 			go func() {
 				defer close(acted)
-				act(w)
+				if w, err := Join(t.Context(), file, 1, 2, ""); err == nil {
+					act(w)
+				}
 			}()
-			require.ErrorContains(t, c.Gather(t.Context()), want)
+			require.ErrorContains(t, c.Gather(t.Context(), "requests"), want)
 			c.Close()
 			<-acted
 		})
@@ -220,14 +285,16 @@ func FuzzMeeting(f *testing.F) {
 func FuzzWelcome(f *testing.F) {
 	f.Add([]byte("x"))
 	f.Add([]byte(strings.Repeat("0", 2*secretBytes) + "\x07\xff\x81"))
+	f.Add(make([]byte, secretBytes))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		here, there := net.Pipe()
+		go io.Copy(io.Discard, there)
 		go func() {
 			there.Write(raw)
 			there.Close()
 		}()
 		_, err := newLine(here).welcome(newSecret())
 		require.Error(t, err)
-		io.Copy(io.Discard, here)
+		here.Close()
 	})
 }

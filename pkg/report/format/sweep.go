@@ -255,7 +255,7 @@ func answering(r *report.Report) map[string]bool {
 			continue
 		}
 		dirs[c.Candidates[0].Dir] = true
-		for _, i := range c.Ties {
+		for _, i := range c.Level() {
 			dirs[c.Candidates[i].Dir] = true
 		}
 	}

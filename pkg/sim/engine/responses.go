@@ -111,8 +111,8 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) *refusal {
 // finish adds the answer. One that reached its length is incomplete.
 func (a *response) finish(j *job, all []*sequence) {
 	text, _ := said(all[0].answer.tokens)
-	a.Output = []responseItem{{ID: "msg_" + j.id, Content: []responseText{{[]any{}, text, "output_text"}}, Role: "assistant",
-		Status: "completed", Type: "message"}}
+	a.Output = []responseItem{{ID: "msg_" + j.id, Content: []responseText{{[]any{}, text, "output_text"}},
+		Role: "assistant", Status: "completed", Type: "message"}}
 	if a.Status = "completed"; all[0].answer.finish == "length" {
 		a.Status, a.Incomplete = "incomplete", &incomplete{"max_output_tokens"}
 	}
@@ -120,7 +120,9 @@ func (a *response) finish(j *job, all []*sequence) {
 	a.Usage = &responsesUsage{u.Prompt, u.Completion, u.Total}
 }
 
-func (s *Server) streamResponse(w http.ResponseWriter, r *http.Request, j *job, all []*sequence, out *response) *refusal {
+func (s *Server) streamResponse(
+	w http.ResponseWriter, r *http.Request, j *job, all []*sequence, out *response,
+) *refusal {
 	ev, n := &events{w: w}, 0
 	send := func(e responseEvent) error {
 		e.Sequence = n

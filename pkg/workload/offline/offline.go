@@ -233,14 +233,15 @@ func (w *Workload) layout(cl plan.Cluster) (layout, error) {
 	if cl.VisibleGPUs != nil {
 		gpus = len(cl.VisibleGPUs)
 	}
-	l.dp, err = w.engines(cl.Nodes*gpus, l.tp*l.pp)
+	l.dp, err = w.engines(cl.Nodes, gpus, l.tp*l.pp)
 	c.Add(err)
 	if c.Err() != nil {
 		return l, c.Err()
 	}
 	world := l.tp * l.pp * l.dp
-	pos := w.cfg.Engine.PosOf(dpKey)
-	if l.joined = l.dp > 1 || gpus > 0 && world > gpus; !l.joined {
+	// Nobody asks for several nodes whose GPUs are not known for an engine that fits on one.
+	onSeveral := gpus > 0 && world > gpus || gpus == 0 && cl.Nodes > 1 && world > 1
+	if l.joined = l.dp > 1 || onSeveral; !l.joined {
 		if cl.Nodes > 1 {
 			return l, source.Errorf(w.test.PosOf("num_nodes"), "test %q has %s, but its engine of %s fits on one",
 				w.test.ID, quantity.Count(cl.Nodes, "node"), quantity.Count(world, "GPU")).
@@ -249,16 +250,31 @@ func (w *Workload) layout(cl plan.Cluster) (layout, error) {
 		return l, w.fits(l, gpus)
 	}
 	l.perNode = world / cl.Nodes
-	if world%cl.Nodes != 0 {
-		return l, source.Errorf(pos, "TP %d x PP %d x DP %d is %d processes, which %s cannot share evenly", l.tp, l.pp,
-			l.dp, world, quantity.Count(cl.Nodes, "node")).Hintf("change the sizes, or num_nodes")
+	return l, cmp.Or(w.even(l, gpus), w.fits(l, gpus), w.several(l))
+}
+
+// even refuses nodes with different numbers of processes, and an engine that lies on two nodes
+// although it fits on one: its speed would be that of the network.
+func (w *Workload) even(l layout, gpus int) error {
+	pos := w.cfg.Engine.PosOf(dpKey)
+	each := l.tp * l.pp
+	world := each * l.dp
+	if world%l.nodes != 0 {
+		return source.Errorf(pos, "TP %d x PP %d x DP %d is %d processes, which %s cannot share evenly", l.tp, l.pp,
+			l.dp, world, quantity.Count(l.nodes, "node")).Hintf("change the sizes, or num_nodes")
 	}
-	return l, cmp.Or(w.fits(l, gpus), w.several(l))
+	if each <= max(gpus, l.perNode) && l.perNode%each != 0 {
+		return source.Errorf(pos, "DP %d on %s puts an engine of %s on two nodes, although it fits on one", l.dp,
+			quantity.Count(l.nodes, "node"), quantity.Count(each, "GPU")).
+			Hintf("set data_parallel_size to a multiple of %d, or change num_nodes", l.nodes)
+	}
+	return nil
 }
 
 // engines is the data-parallel size: what is set, what the processes are enough for, or on "auto"
-// what the GPUs are enough for.
-func (w *Workload) engines(gpus, each int) (int, error) {
+// what the GPUs of each node are enough for; those of all nodes, if an engine needs more than a node
+// has.
+func (w *Workload) engines(nodes, gpus, each int) (int, error) {
 	v := w.cfg.Engine.Get(dpKey)
 	auto, _ := v.Text()
 	n := w.cfg.Processes
@@ -278,7 +294,10 @@ func (w *Workload) engines(gpus, each int) (int, error) {
 		return 1, source.Errorf(v.Pos, "engine.%s is \"auto\", but the number of GPUs is not known", dpKey).
 			Hintf("write a number, or gpus_per_node in the system file")
 	case auto == "auto":
-		return max(1, gpus/each), nil
+		if each <= gpus {
+			return nodes * (gpus / each), nil
+		}
+		return max(1, nodes*gpus/each), nil
 	}
 	dp, err := w.size(dpKey)
 	if err == nil && n != nil && *n != dp*each && (dp > 1 || *n != 1) {
@@ -291,7 +310,8 @@ func (w *Workload) engines(gpus, each int) (int, error) {
 func (w *Workload) fits(l layout, gpus int) error {
 	if need := l.gpus(); gpus > 0 && need > gpus {
 		return source.Errorf(w.cfg.Engine.PosOf(tpKey),
-			"TP %d x PP %d x DP %d needs %s on each of %s, but a node has %d", l.tp, l.pp, l.dp, quantity.Count(need, "GPU"), quantity.Count(l.nodes, "node"), gpus).
+			"TP %d x PP %d x DP %d needs %s on each of %s, but a node has %d", l.tp, l.pp, l.dp,
+			quantity.Count(need, "GPU"), quantity.Count(l.nodes, "node"), gpus).
 			Hintf("lower the sizes, or raise num_nodes")
 	}
 	return nil

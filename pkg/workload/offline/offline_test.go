@@ -14,6 +14,11 @@ import (
 // served is the service of a test with these cmd_args on nodes of four GPUs.
 func served(t *testing.T, nodes int, args string) (plan.Service, error) {
 	t.Helper()
+	return servedOn(t, plan.Cluster{Nodes: nodes, GPUsPerNode: 4}, args)
+}
+
+func servedOn(t *testing.T, cl plan.Cluster, args string) (plan.Service, error) {
+	t.Helper()
 	table, err := source.Parse("s.toml", []byte("[cmd_args]\nmodel = 'm'\n"+args))
 	require.NoError(t, err)
 	test := scenario.Test{Table: table}
@@ -22,7 +27,7 @@ func served(t *testing.T, nodes int, args string) (plan.Service, error) {
 	if err != nil {
 		return plan.Service{}, err
 	}
-	return w.Serve(plan.Cluster{Nodes: nodes, GPUsPerNode: 4})
+	return w.Serve(cl)
 }
 
 // argv is the command of a service's only step.
@@ -79,6 +84,34 @@ func TestLayouts(t *testing.T) {
 			require.Contains(t, step.Result.Name, "-%t.json")
 			require.Equal(t, []plan.Port{{Name: "rendezvous", Base: 29500, Step: 1, Count: 1}}, s.Ports)
 		})
+	}
+}
+
+// An engine that fits a node lies on one, and several nodes whose GPUs are not known share one engine.
+func TestEnginesOnNodes(t *testing.T) {
+	const tp = "benchmark = 'throughput'\n[cmd_args.engine]\ntensor_parallel_size = "
+	for _, c := range []struct {
+		nodes, gpus int
+		args        string
+		tasks       int
+		want        string // of the command, or of the refusal if there are no tasks
+	}{
+		{2, 0, tp + "16", 8, "--joined 16 "},
+		{2, 0, "benchmark = 'throughput'", 0, "its engine of 1 GPU fits on one"},
+		{2, 0, tp + "2\ndata_parallel_size = 3", 0, "DP 3 on 2 nodes puts an engine of 2 GPUs on two nodes"},
+		{2, 6, tp + "4\ndata_parallel_size = 'auto'", 4, "--data-parallel-size 2 "},
+		{2, 6, tp + "4\ndata_parallel_size = 3", 0, "DP 3 on 2 nodes puts an engine of 4 GPUs on two nodes"},
+		{2, 4, tp + "8\ndata_parallel_size = 'auto'", 4, "--data-parallel-size 1 "},
+		{4, 4, tp + "8\ndata_parallel_size = 'auto'", 4, "--data-parallel-size 2 "},
+	} {
+		s, err := servedOn(t, plan.Cluster{Nodes: c.nodes, GPUsPerNode: c.gpus}, c.args)
+		if c.tasks == 0 {
+			require.ErrorContains(t, err, c.want)
+			continue
+		}
+		require.NoError(t, err, c.args)
+		require.Equal(t, c.tasks, s.Steps[0].TasksPerNode, c.args)
+		require.Contains(t, argv(s), c.want)
 	}
 }
 
