@@ -55,7 +55,9 @@ type benchSearchCmd struct {
 
 // AfterApply learns whether --num-prompts was given, since the search chooses the number else.
 func (c *benchSearchCmd) AfterApply(k *kong.Context) error {
-	c.promptsSet = slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "num-prompts" })
+	c.promptsSet = slices.ContainsFunc(k.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && p.Flag.Name == "num-prompts"
+	})
 	return nil
 }
 
@@ -69,7 +71,8 @@ func (c *benchSearchCmd) Validate() error {
 	case !(c.ProbeSeconds >= 0 && c.ProbeSeconds <= 1e6):
 		return errors.New("--probe-seconds must be from 0 to 1000000")
 	case c.Processes != 1 || c.Rendezvous != "":
-		return errors.New("--processes and --rendezvous: give them to a client of its own: -- profllm bench serve --processes N …")
+		return errors.New("--processes and --rendezvous: give them to a client of its own: " +
+			"-- profllm bench serve --processes N …")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
 	}
@@ -171,8 +174,8 @@ func (c *benchSearchCmd) simulated(ctx context.Context, a *app) bool {
 }
 
 // probeFlags say where and how results are kept: they are no part of the load.
-var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
-	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
+var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 	limits, err := findLimits(c.Limit)

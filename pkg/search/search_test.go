@@ -147,7 +147,8 @@ func TestBracketNearALimit(t *testing.T) {
 		require.Greater(t, chance, 0.2, name)
 		require.Less(t, chance, 0.95, name)
 	}
-	low, high, chance, ok := g.Bracket(slices.Concat(slices.Repeat([]search.Probe{near(4, 1)}, 6), slices.Repeat([]search.Probe{near(8, -1)}, 6)))
+	holds, fails := slices.Repeat([]search.Probe{near(4, 1)}, 6), slices.Repeat([]search.Probe{near(8, -1)}, 6)
+	low, high, chance, ok := g.Bracket(slices.Concat(holds, fails))
 	require.True(t, ok)
 	require.Equal(t, []float64{4, 8}, []float64{*low, *high})
 	require.Greater(t, chance, 0.95)

@@ -54,7 +54,8 @@ func sentence(g search.Goal, s *result.Search) string {
 			chance, cost)
 	case search.Interrupted:
 		if s.Low == nil && s.High == nil {
-			return fmt.Sprintf("no answer: the search for the highest %s within %s was interrupted (%s)", s.Variable, limits, cost)
+			return fmt.Sprintf("no answer: the search for the highest %s within %s was interrupted (%s)", s.Variable, limits,
+				cost)
 		}
 		return fmt.Sprintf("the highest %s within %s is %s (%s sure, %s); the search was interrupted", s.Variable, limits,
 			between(s), chance, cost)

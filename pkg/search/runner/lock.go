@@ -29,7 +29,8 @@ func (r Refusal) Unwrap() error { return r.error }
 func (r *runner) lock(ctx context.Context) (held context.Context, release func() error, err error) {
 	l, err := lease.Acquire(filepath.Join(r.Dir, leaseDir), lease.Options{Now: r.Now, Limit: leaseLimit})
 	if busy := new(lease.HeldError); errors.As(err, &busy) {
-		return nil, nil, Refusal{fmt.Errorf("a search runs in %s: %w\n\thint: choose another folder with --result-dir", r.Dir, busy)}
+		return nil, nil, Refusal{fmt.Errorf("a search runs in %s: %w\n\thint: choose another folder with --result-dir",
+			r.Dir, busy)}
 	} else if err != nil {
 		return nil, nil, err
 	}

@@ -135,7 +135,8 @@ type runner struct {
 func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
-	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated, Answers: make([]*result.Search, len(o.Limits))}
+	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated,
+		Answers: make([]*result.Search, len(o.Limits))}
 	if err := Check(r.Variable, r.Goal); err != nil {
 		return nil, Refusal{err}
 	}

@@ -135,8 +135,8 @@ func TestAnswersBeforeTheEnd(t *testing.T) {
 		require.NotNil(t, doc.Answers[1])
 		require.Equal(t, "interrupted", doc.Answers[1].Outcome)
 		if seen == 0 {
-			require.Equal(t, "no answer: the search for the highest request_rate within p99_ttft_ms <= 500 was interrupted (0 probes)",
-				doc.Answers[0].Sentence)
+			require.Equal(t, "no answer: the search for the highest request_rate within p99_ttft_ms <= 500 was interrupted "+
+				"(0 probes)", doc.Answers[0].Sentence)
 		}
 		seen++
 		return measure(ctx, ask)
