@@ -90,18 +90,40 @@ func TestNumbersOfASearch(t *testing.T) {
 	require.Contains(t, string(data), `"p99_ttft_ms": 50,`)
 }
 
-// An interval without an end has no probability.
-func TestNothingIsKnown(t *testing.T) {
+// A search whose budget is spent before any load surely holds keeps the numbers of one that likely does.
+func TestNumbersOfAShortSearch(t *testing.T) {
 	o, _ := options(t, 10.2)
-	o.Goal = search.Goal{Span: search.Span{Min: 8, Max: 8, Step: 1}, Start: 8, Probes: 2, Confidence: 0.9999}
+	o.Goal.Probes, o.Goal.Min = 1, 4
+	nearLimit(t, &o, 490)
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	a := doc.Answers[0]
+	require.Equal(t, "budget-spent", a.Outcome)
+	require.Nil(t, a.Low)
+	require.Equal(t, 4.0, *a.Measured)
+	require.FileExists(t, filepath.Join(o.Dir, vllmserve.DefaultFile))
+}
+
+// nearLimit has the server answer with a P99 of the TTFT in place of 50 ms.
+func nearLimit(t *testing.T, o *runner.Options, ms int) {
+	t.Helper()
 	measure := o.Measure
 	o.Measure = func(ctx context.Context, ask runner.Ask) error {
 		require.NoError(t, measure(ctx, ask))
 		path := filepath.Join(ask.Dir, vllmserve.DefaultFile)
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
-		return os.WriteFile(path, []byte(strings.Replace(string(data), `"p99_ttft_ms": 50`, `"p99_ttft_ms": 500`, 1)), 0o644)
+		text := strings.Replace(string(data), `"p99_ttft_ms": 50`, fmt.Sprintf(`"p99_ttft_ms": %d`, ms), 1)
+		text = strings.Replace(text, `"p95_ttft_ms": 48.5`, fmt.Sprintf(`"p95_ttft_ms": %d`, ms*97/100), 1)
+		return os.WriteFile(path, []byte(text), 0o644)
 	}
+}
+
+// An interval without an end has no probability.
+func TestNothingIsKnown(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Goal = search.Goal{Span: search.Span{Min: 8, Max: 8, Step: 1}, Start: 8, Probes: 2, Confidence: 0.9999}
+	nearLimit(t, &o, 500)
 	doc, err := runner.Run(t.Context(), o)
 	require.NoError(t, err)
 	a := doc.Answers[0]

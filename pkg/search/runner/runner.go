@@ -452,16 +452,18 @@ func (r *runner) keepBest() error {
 }
 
 // Best is the probe that holds at the highest load that the answer says holds; nil if there is none.
+// Where the answer says that of no load, the load must be below the likeliest edge.
 func (r *runner) Best(set int) *Probe {
-	low := r.doc.Answers[set].Low
-	if low == nil {
-		return nil
+	a := r.doc.Answers[set]
+	most := a.Edge
+	if a.Low != nil {
+		most = *a.Low
 	}
 	var best *Probe
 	for i := range r.doc.Probes {
 		p := &r.doc.Probes[i]
 		e := r.evidence(set, p)
-		if !e.Invalid && e.Holds() && p.Value <= *low && (best == nil || p.Value >= best.Value) {
+		if !e.Invalid && e.Holds() && p.Value <= most && (best == nil || p.Value >= best.Value) {
 			best = p
 		}
 	}
