@@ -121,6 +121,7 @@ func (f sweepServeFlags) definition(name string) (vllmsweep.Serve, error) {
 		Name: name, Model: f.Model, ServeCmd: f.ServeCmd, BenchCmd: f.BenchCmd, Runs: f.NumRuns,
 		Warmup: f.WarmupNumPrompts, Ready: time.Duration(f.ServerReadyTimeout) * time.Second,
 		Image: f.Image, Nodes: f.Nodes, TimeLimit: f.TimeLimit, AfterLoad: f.AfterBench,
+		Simulate: f.Simulate,
 	}
 	if f.Client != "vllm" {
 		in.Client = f.Client
@@ -182,7 +183,7 @@ func (c sweepWorkloadCmd) Run(ctx context.Context, a *app) error {
 		return errors.Join(ends, err)
 	}
 	if len(explore.Between) == 0 {
-		a.logf("note: no combination has results of both ends, so no levels between were measured")
+		a.logf("note: no combination has the results of all runs of both ends, so no levels between were measured")
 		return ends
 	}
 	if s.sweep, err = s.sweep.Serve.Sweep(); err != nil {
@@ -213,7 +214,7 @@ func (c sweepStartupCmd) Validate() error {
 // Run measures the starts of each combination of two parameter files.
 func (c sweepStartupCmd) Run(ctx context.Context, a *app) error {
 	in := vllmsweep.Startup{Name: c.name(a), StartupCmd: c.StartupCmd, Strict: c.StrictParams, Runs: c.NumRuns,
-		Image: c.Image, TimeLimit: c.TimeLimit}
+		Image: c.Image, TimeLimit: c.TimeLimit, Simulate: c.Simulate}
 	var err error
 	if in.ServeParams, err = sweepParams(c.ServeParams); err != nil {
 		return err
@@ -290,17 +291,21 @@ func (s *sweeping) roots() ([]string, error) {
 	return roots, err
 }
 
-// missing reports whether a run has no result yet.
-func (s *sweeping) missing(p *vllmsweep.Point, n int) bool { return !s.sweep.Has(s.dir, p, n) }
-
 // measure measures what is missing, and writes the results.
 func (s *sweeping) measure(ctx context.Context) error {
+	if err := s.sweep.Check(s.dir); err != nil { // first: results get the parameters of today
+		return fail(exitUsage, err)
+	}
 	if s.flags.Resume && !s.flags.DryRun && !s.flags.PrintScenario {
 		if err := s.takeIn(ctx); err != nil {
 			return err
 		}
 	}
-	table := s.sweep.Scenario(s.missing)
+	missing, err := s.sweep.Lacking(s.dir)
+	if err != nil {
+		return err
+	}
+	table := s.sweep.Scenario(missing)
 	if table == nil {
 		s.logf("every run has its result")
 		return s.write()
@@ -319,7 +324,7 @@ func (s *sweeping) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.say(p)
+	s.say(p, missing)
 	if s.flags.DryRun {
 		return s.printCommands(p)
 	}
@@ -413,8 +418,8 @@ func (s *sweeping) write() error {
 }
 
 // say says how much there is to do.
-func (s *sweeping) say(p *campaign.Planned) {
-	runs, points, servers := s.sweep.Missing(s.missing)
+func (s *sweeping) say(p *campaign.Planned, missing func(p *vllmsweep.Point, run int) bool) {
+	runs, points, servers := s.sweep.Missing(missing)
 	all := len(s.sweep.Points()) * s.sweep.Runs
 	text := fmt.Sprintf("sweep: %s of %s on %s", quantity.Count(runs, "run"), quantity.Count(points, "point"),
 		quantity.Count(servers, "server"))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/vllmsweep"
+	shellwords "github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
@@ -26,7 +26,7 @@ func sweepCommands(t *testing.T) []string {
 	script, err := os.ReadFile(filepath.Join(sweepData, "record.sh"))
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(strings.ReplaceAll(string(script), "\\\n", " "), " --serve-cmd ")
-	words, err := vllmsweep.Words(rest)
+	words, err := shellwords.PythonWords(rest)
 	require.NoError(t, err)
 	return []string{"--serve-cmd", words[0], "--bench-cmd", words[2]}
 }
@@ -76,7 +76,7 @@ func sameCommands(t *testing.T, vllms string) {
 	for line := range strings.Lines(o.stdout) {
 		_, text, ok := strings.Cut(line, ": ")
 		require.True(t, ok, line)
-		words, err := vllmsweep.Words(text)
+		words, err := shellwords.PythonWords(text)
 		require.NoError(t, err)
 		ours = append(ours, optionsOf(t, words))
 	}
@@ -88,7 +88,7 @@ func sameCommands(t *testing.T, vllms string) {
 func pythonWords(t *testing.T, list string) []string {
 	t.Helper()
 	list = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(list), "["), "]")
-	words, err := vllmsweep.Words(regexp.MustCompile(`(['"]), `).ReplaceAllString(list, "$1 "))
+	words, err := shellwords.PythonWords(regexp.MustCompile(`(['"]), `).ReplaceAllString(list, "$1 "))
 	require.NoError(t, err)
 	return words
 }
@@ -189,7 +189,16 @@ func TestBenchSweep(t *testing.T) {
 	require.Contains(t, o.stderr, "sweep: 1 run of 1 point on 1 server; 3 more runs have results")
 	require.Equal(t, kept, readText(t, filepath.Join(e, "SERVE--s8-BENCH--one/run=0.json")))
 	require.FileExists(t, filepath.Join(e, "SERVE--s8-BENCH--one/run=1.json"))
+	rows = readText(t, filepath.Join(e, "summary.csv"))
 	write("bench.json", `{"one": {"max_concurrency": 2, "num_prompts": 20}}`)
+	o = profllm(t, dir, nil, append(args, "--resume")...)
+	require.Equal(t, exitUsage, o.code, "nothing is missing, but the results are of another concurrency")
+	require.Contains(t, o.stderr, "the point SERVE--s8-BENCH--one had other parameters when the sweep was begun")
+	require.True(t, rows == readText(t, filepath.Join(e, "summary.csv")), "the summary is as it was")
+	write("bench.json", `{"one": {"max_concurrency": 1, "num_prompts": 20}}`)
+	o = profllm(t, dir, nil, append(args, "--resume", "--warmup-num-prompts", "3")...)
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "the sweep was begun with another --warmup-num-prompts")
 	o = profllm(t, dir, nil, append(args, "--resume")...)
 	require.Equal(t, exitOK, o.code, "nothing is missing, and results are kept")
 

@@ -112,6 +112,7 @@ func (c evalGSM8KCmd) Run(ctx context.Context, a *app) error {
 	if s.Simulated = server.Owner() == standin.Version; s.Simulated {
 		a.logf("%s", standin.Notice)
 	}
+	s.Served = cmp.Or(s.Model, server.Model())
 	set, err := eval.Read(train, test, s)
 	if err != nil {
 		return fail(exitUsage, err)
@@ -143,6 +144,21 @@ func (c *evalGSM8KCmd) ask(ctx context.Context, a *app, set *eval.Set, base stri
 	if err := os.MkdirAll(filepath.Dir(answers), 0o755); err != nil {
 		return err
 	}
+	return a.alone(ctx, leaseBeside(answers), relative(answers), func(ctx context.Context) error {
+		return c.continued(ctx, a, set, part, base, answers, out)
+	})
+}
+
+// leaseBeside is the folder of the lease on a file.
+func leaseBeside(file string) string {
+	dir, name := filepath.Split(file)
+	return filepath.Join(dir, "."+name+".lease")
+}
+
+// continued asks what has no answer in a file, and saves.
+func (c *evalGSM8KCmd) continued(
+	ctx context.Context, a *app, set *eval.Set, part eval.Shard, base, answers string, out durable.Output,
+) error {
 	book, err := eval.OpenBook(answers, set, part, a.now)
 	if errors.Is(err, eval.ErrOther) {
 		return fail(exitUsage, fmt.Errorf("%w\n\thint: name another file with --save-results, or remove this one", err))

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/lease"
 )
 
 // arithmetic writes files in the form of GSM8K's, with questions that the simulated engine answers.
@@ -44,6 +47,17 @@ func TestEvalGSM8K(t *testing.T) {
 	require.Regexp(t, `(?m)^Accuracy: 0\.\d{3}\nInvalid responses: 0\.000$`, got.stdout)
 	require.Contains(t, got.stderr, "the engine is simulated")
 
+	params := resultKeys(t, filepath.Join(dir, "one/vllm-gsm8k.json"))["request_params"].(map[string]any)
+	require.Equal(t, "tiny", params["served_model"])
+	require.NotContains(t, params, "model", "completions name none")
+	answers := filepath.Join(dir, "one/vllm-gsm8k.answers.jsonl")
+	kept := readText(t, answers)
+	require.NoError(t, os.WriteFile(answers, []byte(strings.Replace(kept, `"served_model":"tiny"`, `"served_model":"big"`, 1)), 0o644))
+	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
+	require.Equal(t, exitUsage, got.code, got.stderr)
+	require.Contains(t, got.stderr, `the answers are of another evaluation: its model is "big", not "tiny"`)
+	require.NoError(t, os.WriteFile(answers, []byte(kept), 0o644))
+
 	for i := range 2 {
 		got = call("--num-questions", "240", "--use-chat-completions", "--shard", fmt.Sprintf("%d/2", i+1),
 			"--save-results", fmt.Sprintf("part%d.json", i))
@@ -67,6 +81,12 @@ func TestEvalGSM8K(t *testing.T) {
 	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stderr, "240 of them answered before")
+	held, err := lease.Acquire(filepath.Join(dir, "one/.vllm-gsm8k.answers.jsonl.lease"), lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
+	require.Equal(t, exitUsage, got.code, "another command writes the answers")
+	require.Contains(t, got.stderr, fmt.Sprintf("one/vllm-gsm8k.answers.jsonl is in use: process %d on ", os.Getpid()))
+	require.NoError(t, held.Release())
 	got = call("--num-questions", "239", "--save-results", "one/vllm-gsm8k.json")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "the answers are of another evaluation")

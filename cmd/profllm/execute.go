@@ -278,6 +278,7 @@ func (a *app) simulate(ctx context.Context, args []string) int {
 				fmt.Fprintln(stderr, err)
 				return exitUsage
 			}
+			o.ByReading = true // the simulated client has the faults of vLLM's: a frozen one reads late
 			return a.code(ctx, a.measure(ctx, o, now, stdout, stderr))
 		},
 		Proxy: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -327,7 +328,9 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 	if err := errors.Join(o.InSlurm(a.env), o.CheckOutput()); err != nil {
 		return fail(exitUsage, err)
 	}
-	o.Again = runAgain
+	if o.Again == nil {
+		o.Again = runAgain
+	}
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
 	o.HubCache, o.DataCache = hub.Cache(a.env), datafile.Folder(a.env)
 	_, err := load.Run(ctx, o, now, stdout, stderr)
@@ -343,11 +346,16 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 // runAgain makes a command that runs this program again with the same arguments and those behind
 // them.
 func runAgain(ctx context.Context, args ...string) *exec.Cmd {
+	return itself(ctx, slices.Concat(os.Args[1:], args)...)
+}
+
+// itself makes a command that runs this program.
+func itself(ctx context.Context, args ...string) *exec.Cmd {
 	program, err := os.Executable()
 	if err != nil {
 		program = os.Args[0]
 	}
-	return exec.CommandContext(ctx, program, slices.Concat(os.Args[1:], args)...)
+	return exec.CommandContext(ctx, program, args...)
 }
 
 type proxyCmd struct {

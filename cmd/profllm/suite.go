@@ -85,6 +85,15 @@ func (c benchSuiteCmd) Run(ctx context.Context, a *app) error {
 	d := &document.Suites{Head: document.NewHead("bench-suite"), Dir: s.Dir, URL: s.URL, Model: s.Model,
 		Runs: entries(loads), Results: []document.Row{}}
 	a.answers(d)
+	return a.alone(ctx, filepath.Join(s.Dir, ".lease"), relative(s.Dir), func(ctx context.Context) error {
+		return c.measure(ctx, a, s, loads, d)
+	})
+}
+
+// measure measures the runs, and shows their records.
+func (c benchSuiteCmd) measure(
+	ctx context.Context, a *app, s *measure.Session, loads []measure.Load, d *document.Suites,
+) error {
 	if err := s.Check(loads); err != nil {
 		return fail(exitUsage, err)
 	}
@@ -242,6 +251,13 @@ func (a *app) ownClient(insecure bool) func(context.Context, []string, io.Writer
 			return err
 		}
 		o.Insecure = o.Insecure || insecure
+		o.Again = func(ctx context.Context, more ...string) *exec.Cmd { // of this run, not of all
+			words := slices.Concat([]string{"bench", "serve"}, args)
+			if insecure {
+				words = append(words, "--insecure")
+			}
+			return itself(ctx, append(words, more...)...)
+		}
 		return a.measure(ctx, o, time.Now, out, out)
 	}
 }

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/suite"
@@ -162,6 +164,16 @@ func TestBenchSuite(t *testing.T) {
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stderr, "1/3 latency-in128-out128-rate1-n8: kept")
 	require.Contains(t, got.stderr, "3/3 throughput-in512-out256-rateinf-n8: measured")
+	held, err := lease.Acquire(filepath.Join(root, ".lease"), lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	got = call(append([]string{"latency-short", "--base-url", address, "--name", "day", "--resume", root}, flags...)...)
+	require.Equal(t, exitUsage, got.code, "another command measures into the folder")
+	require.Contains(t, got.stderr, fmt.Sprintf(" is in use: process %d on ", os.Getpid()))
+	require.NoError(t, held.Release())
+	got = call(append([]string{"latency-short", "--base-url", address, "--name", "day", "--resume", root, "--client",
+		"profllm bench serve --insecure"}, flags...)...)
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.stderr, "was measured with client profllm bench serve, not profllm bench serve --insecure")
 	got = call("latency-short", "--base-url", address, "--resume", root, "--", "--num-prompts", "9")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "was measured with")
@@ -218,6 +230,31 @@ func TestSuiteWithoutResults(t *testing.T) {
 	record := readResult(t, filepath.Join(root, "latency-short"))
 	require.False(t, record.Validity.Valid)
 	require.Contains(t, record.Validity.Words, "no-success")
+	require.Contains(t, fmt.Sprint(record.Warnings), "no request completed: all 4 failed", "what the client said is kept")
+
+	got = profllm(t, dir, env, "bench", "suite", "latency-short", "--base-url", address, "--resume", root, "--", "--num-prompts",
+		"4", "--extra-body", `{"model": "another"}`)
+	require.Equal(t, exitJobFailed, got.code, got.stderr)
+	require.NotContains(t, got.stderr, ": kept\n", "a run in which nothing completed is measured again")
+	require.Contains(t, got.stderr, "1/1 latency-in128-out128-rate1-n4: failed: ")
+	require.FileExists(t, filepath.Join(root, "latency-short/attempts/1/import.json"))
+}
+
+// Each run of a suite can share its load between processes, which are started with the arguments of
+// that run.
+func TestSuiteOfProcesses(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	dir := t.TempDir()
+	got := profllm(t, dir, env, "bench", "suite", "concurrency-4,latency-short", "--base-url", address, "--", "--processes", "2",
+		"--num-prompts", "8")
+	require.Equal(t, exitOK, got.code, got.stderr)
+	root := onlyFolder(t, filepath.Join(dir, "results"))
+	for _, run := range []string{"concurrency-4", "latency-short"} {
+		require.Equal(t, 8, *readResult(t, filepath.Join(root, run)).Results.CompletedRequests)
+	}
+	own := resultKeys(t, filepath.Join(root, "concurrency-4/raw/concurrency-in512-out256-rateinf-c4-n8.json"))["profllm"]
+	require.EqualValues(t, 2, own.(map[string]any)["processes"])
 }
 
 // The real vLLM is measured with suites, by profllm's client and by vLLM's own, which leave files of the

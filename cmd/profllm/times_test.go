@@ -31,7 +31,7 @@ func TestRehearsedTimes(t *testing.T) {
 		{"stalled", "client:step=40s@1s", closed, true},
 		{"stalled", "client:step=40s@1s", closed, false},
 		{"sends-lumped", "client:freeze=2500ms@1s", open, true},
-		{"stalled", "client:freeze=16s@1s", open, false}, // one stream that is frozen is enough to show it
+		{"stalled", "client:freeze=8s@1s", open, false},
 		{"itl-bundled", "serve:burst=8", closed, true},
 		{"itl-bundled", "serve:burst=8", closed, false},
 		{"itl-bundled", "serve:bundle=8", closed, true},

@@ -94,6 +94,9 @@ func unmeasured(m *run.Measured) *result.Result {
 func addMeasured(r *result.Result, e *validity.Evidence, m *run.Measured) {
 	r.Timestamp, r.Simulated = m.Started.UTC(), r.Simulated || m.Simulated
 	r.Provenance.Simulated = r.Simulated
+	if m.Failure != "" {
+		r.Warnings = append(r.Warnings, result.Warning{Kind: result.ClientFailed, Text: m.Failure})
+	}
 	r.Provenance.Imported.From, r.Provenance.Imported.Format = m.Client, string(interchange.VLLMServe)
 	r.Warnings = slices.DeleteFunc(r.Warnings, func(w result.Warning) bool { return w.Kind == "no-zone" })
 	r.Config.Settings = map[string]string{result.ModelSetting: m.Model}

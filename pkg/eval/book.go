@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -24,7 +25,6 @@ const Schema = "profllm.answers/1"
 type Book struct {
 	Head
 	Answers map[int]Answer // by the place of their question, from 0; the last of each
-	Seconds float64        // that all commands together have asked
 
 	mu      sync.Mutex
 	file    *os.File
@@ -32,7 +32,13 @@ type Book struct {
 	synced  time.Time
 	now     func() time.Time
 	session int
-	last    map[int]float64 // session → seconds until its last answer
+	spans   map[int]span // session → when it asked
+}
+
+// span is the time from the start of a session until its last answer.
+type span struct {
+	begun time.Time // zero: the file is of a release that did not say
+	last  float64   // s
 }
 
 // Head says what the answers are to.
@@ -55,6 +61,8 @@ type Answer struct {
 	Error    string  `json:"error,omitempty"` // of a request that failed
 	Session  int     `json:"session"`         // which of the commands asked, from 1
 	At       float64 `json:"at_s"`            // since that command began to ask
+
+	Began time.Time `json:"began,omitzero"` // when it did
 }
 
 // ErrOther is a file of answers to other questions, or with other settings.
@@ -66,15 +74,37 @@ func OpenBook(path string, set *Set, part Shard, now func() time.Time) (*Book, e
 	b := &Book{Head: Head{Schema, set.Digest, part.String(), set.Settings}, now: now}
 	before, err := ReadBook(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, io.ErrUnexpectedEOF): // none, or cut short in the head
+	case errors.Is(err, fs.ErrNotExist):
+		return b, b.begin(path, 0)
+	case errors.Is(err, io.ErrUnexpectedEOF): // cut short in the head
+		if err := checkHead(path); err != nil {
+			return nil, err
+		}
 		return b, b.begin(path, 0)
 	case err != nil:
 		return nil, err
+	case before.Settings.Served != b.Settings.Served:
+		return nil, fmt.Errorf("%s: %w: its model is %q, not %q", path, ErrOther, before.Settings.Served, b.Settings.Served)
 	case before.Digest != b.Digest || before.Shard != b.Shard || !before.Settings.same(b.Settings):
 		return nil, fmt.Errorf("%s: %w: its questions, part or settings differ", path, ErrOther)
 	}
 	before.now = now
 	return before, before.begin(path, before.session)
+}
+
+// checkHead refuses a file without a whole line that is not the begin of a head: it would be emptied.
+func checkHead(path string) error {
+	f, err := regular.OpenLarge(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	mark := []byte(`{"schema":"` + Schema + `"`)
+	begin, err := io.ReadAll(io.LimitReader(f, int64(len(mark))))
+	if err == nil && !bytes.HasPrefix(mark, begin) {
+		err = fmt.Errorf("%s: %w: it is no file of answers", path, ErrOther)
+	}
+	return err
 }
 
 // same compares settings as they are written.
@@ -107,7 +137,7 @@ func (b *Book) begin(path string, sessions int) error {
 	}
 	b.file, b.session, b.begun = f, sessions+1, b.now()
 	if b.Answers == nil {
-		b.Answers, b.last = map[int]Answer{}, map[int]float64{}
+		b.Answers, b.spans = map[int]Answer{}, map[int]span{}
 	}
 	if end == 0 {
 		return b.write(b.Head)
@@ -179,7 +209,7 @@ func (b *Book) write(v any) error {
 func (b *Book) Add(a Answer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.Session, a.At = b.session, b.now().Sub(b.begun).Seconds()
+	a.Session, a.At, a.Began = b.session, b.now().Sub(b.begun).Seconds(), b.begun.UTC()
 	if err := b.write(a); err != nil {
 		return fmt.Errorf("keep the answers: %w", err)
 	}
@@ -190,9 +220,36 @@ func (b *Book) Add(a Answer) error {
 // take counts an answer.
 func (b *Book) take(a Answer) {
 	b.Answers[a.Question] = a
-	b.Seconds += max(0, a.At-b.last[a.Session])
-	b.last[a.Session] = max(a.At, b.last[a.Session])
+	s := b.spans[a.Session]
+	b.spans[a.Session] = span{a.Began, max(a.At, s.last)}
 	b.session = max(b.session, a.Session)
+}
+
+// seconds is for how long questions were asked: the time in which several sessions asked counts once.
+// A session whose start is not known counts by itself.
+func (b *Book) seconds() float64 {
+	total := 0.0
+	var known []span
+	for _, s := range b.spans {
+		if s.begun.IsZero() {
+			total += s.last
+		} else {
+			known = append(known, s)
+		}
+	}
+	slices.SortFunc(known, func(a, b span) int { return a.begun.Compare(b.begun) })
+	var end time.Time
+	for _, s := range known {
+		over := s.begun.Add(time.Duration(s.last * float64(time.Second)))
+		if s.begun.Before(end) {
+			s.begun = end
+		}
+		if over.After(end) {
+			total += over.Sub(s.begun).Seconds()
+			end = over
+		}
+	}
+	return total
 }
 
 // Close ends the writing.
@@ -225,7 +282,7 @@ func ReadBook(path string) (*Book, error) {
 
 // ParseBook reads the lines of a file of answers. A last line that a crash has cut short is left out.
 func ParseBook(r io.Reader) (*Book, error) {
-	b := &Book{Answers: map[int]Answer{}, last: map[int]float64{}}
+	b := &Book{Answers: map[int]Answer{}, spans: map[int]span{}}
 	in := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		line, err := readLine(in)
@@ -272,7 +329,7 @@ func (b *Book) line(n int, text []byte) error {
 	if err := json.Unmarshal(text, &a); err != nil {
 		return err
 	}
-	if a.Question < 0 || a.Question >= mostQuestions || a.Session < 0 || !(a.At >= 0) {
+	if a.Question < 0 || a.Question >= mostQuestions || a.Session < 0 || !(a.At >= 0) || a.At > longestSession {
 		return errors.New("no answer")
 	}
 	if before, ok := b.Answers[a.Question]; ok && (before.ID != a.ID || before.Label != a.Label) {
@@ -282,10 +339,10 @@ func (b *Book) line(n int, text []byte) error {
 	return nil
 }
 
-// Merge puts the answers of several parts together, as if one command had asked all. Parts ask at the
-// same time, so the longest is the time of all.
+// Merge puts the answers of several parts together, as if one command had asked all. The time of all
+// is that in which any of them asked.
 func Merge(books []*Book) (*Book, error) {
-	all := &Book{Head: books[0].Head, Answers: map[int]Answer{}}
+	all := &Book{Head: books[0].Head, Answers: map[int]Answer{}, spans: map[int]span{}}
 	all.Shard = Shard{}.String()
 	for _, b := range books {
 		if b.Digest != all.Digest || !reflect.DeepEqual(b.Settings, all.Settings) && !b.Settings.same(all.Settings) {
@@ -295,9 +352,13 @@ func Merge(books []*Book) (*Book, error) {
 			if have, ok := all.Answers[i]; ok && have.Error == "" {
 				return nil, fmt.Errorf("question %d is in several parts", i)
 			}
+			a.Session += all.session
 			all.Answers[i] = a
 		}
-		all.Seconds = max(all.Seconds, b.Seconds)
+		for n, s := range b.spans {
+			all.spans[all.session+n] = s
+		}
+		all.session += b.session
 	}
 	return all, nil
 }

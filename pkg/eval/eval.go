@@ -30,13 +30,16 @@ import (
 const (
 	longestLine   = 4 << 20
 	mostQuestions = 1 << 20
+
+	longestSession = 1e9 // s
 )
 
 // Settings are what decides the requests and their scoring. They are kept with the answers: answers of
 // other settings are not continued.
 type Settings struct {
-	Endpoint    string          `json:"endpoint"` // Completions or Chat
-	Model       string          `json:"model,omitempty"`
+	Endpoint    string          `json:"endpoint"`               // Completions or Chat
+	Model       string          `json:"model,omitempty"`        // that requests name; "": none
+	Served      string          `json:"served_model,omitempty"` // that answers
 	Shots       int             `json:"num_shots"`
 	Questions   int             `json:"num_questions"`
 	MaxTokens   int             `json:"max_tokens"`

@@ -135,6 +135,11 @@ func TestContinued(t *testing.T) {
 	other.MaxTokens = 6
 	_, err = eval.OpenBook(file, set(t, other), eval.Shard{}, time.Now)
 	require.ErrorIs(t, err, eval.ErrOther)
+	other = s.Settings
+	other.Served = "another"
+	_, err = eval.OpenBook(file, set(t, other), eval.Shard{}, time.Now)
+	require.ErrorIs(t, err, eval.ErrOther)
+	require.ErrorContains(t, err, `its model is "", not "another"`)
 }
 
 // Parts asked by several commands make the same result as one command.
@@ -164,6 +169,64 @@ func TestParts(t *testing.T) {
 	require.Len(t, again.Answers, 3)
 	_, err = eval.Merge([]*eval.Book{books[0], books[0]})
 	require.ErrorContains(t, err, "is in several parts")
+}
+
+// Parts that asked one after the other took the time of both, and those at the same time that of the
+// longest; also once the merged answers are read again.
+func TestMergedTime(t *testing.T) {
+	s := set(t, eval.Settings{Endpoint: eval.Completions, Questions: 9, MaxTokens: 5})
+	merged := func(begins ...int64) eval.Result {
+		t.Helper()
+		var books []*eval.Book
+		for i, begin := range begins {
+			clock := time.Unix(begin, 0)
+			b, err := eval.OpenBook(filepath.Join(t.TempDir(), "a"), s, eval.Shard{Part: i + 1, Of: len(begins)},
+				func() time.Time { return clock })
+			require.NoError(t, err)
+			clock = clock.Add(10 * time.Second)
+			require.NoError(t, b.Add(eval.Answer{Question: i, Tokens: 3}))
+			require.NoError(t, b.Close())
+			books = append(books, b)
+		}
+		all, err := eval.Merge(books)
+		require.NoError(t, err)
+		data, err := all.Encode()
+		require.NoError(t, err)
+		again, err := eval.ParseBook(bytes.NewReader(data))
+		require.NoError(t, err)
+		r, err := all.Score("v", time.Unix(7, 0))
+		require.NoError(t, err)
+		second, err := again.Score("v", time.Unix(7, 0))
+		require.NoError(t, err)
+		require.InDelta(t, r.Latency, second.Latency, 1e-6)
+		require.Equal(t, len(begins), second.Own.Sessions)
+		return r
+	}
+	require.InDelta(t, 20, merged(100, 500).Latency, 1e-6, "one after the other")
+	require.InDelta(t, 10, merged(100, 100).Latency, 1e-6, "at the same time")
+	require.InDelta(t, 14, merged(104, 100).Latency, 1e-6, "the second began 4 s earlier")
+	require.InDelta(t, 24, merged(100, 500, 104).Latency, 1e-6)
+	require.InDelta(t, 2.0/20, merged(100, 500).PerSecond, 1e-6)
+}
+
+// A file that only lacks a newline is not emptied; a head that a crash has cut short is written again.
+func TestOtherFile(t *testing.T) {
+	s := set(t, eval.Settings{Endpoint: eval.Completions, Questions: 9, MaxTokens: 5})
+	file := filepath.Join(t.TempDir(), "a.answers.jsonl")
+	for _, text := range []string{"my notes", `{"schema":"profllm.result/1"`} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		_, err := eval.OpenBook(file, s, eval.Shard{}, time.Now)
+		require.ErrorIs(t, err, eval.ErrOther)
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, text, string(data))
+	}
+	for _, text := range []string{"", `{"sch`, `{"schema":"profllm.answers/1","questions_di`} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		require.NoError(t, open(t, file, s, eval.Shard{}).Close())
+		_, err := eval.ReadBook(file)
+		require.NoError(t, err)
+	}
 }
 
 func FuzzRead(f *testing.F) {

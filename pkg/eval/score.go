@@ -43,7 +43,7 @@ type Own struct {
 
 // Score counts the answers.
 func (b *Book) Score(version string, now time.Time) (Result, error) {
-	r := Result{Latency: b.Seconds, Questions: len(b.Answers), Shots: b.Settings.Shots, MaxTokens: b.Settings.MaxTokens,
+	r := Result{Latency: b.seconds(), Questions: len(b.Answers), Shots: b.Settings.Shots, MaxTokens: b.Settings.MaxTokens,
 		Timestamp: float64(now.UnixMilli()) / 1000, Params: b.Settings, Simulated: b.Settings.Simulated}
 	o := &r.Own
 	o.Program, o.Version, o.Digest, o.Shard, o.Sessions = "profllm eval gsm8k", version, b.Digest, b.Shard, b.session

@@ -14,6 +14,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -157,6 +158,32 @@ func (l *Lease) Renew() error {
 	}
 	l.owner.Time = l.now().UTC()
 	return run.WriteJSON(l.file(), l.owner)
+}
+
+// KeepRenewed renews the lease every so often until stop is called, which comes before Release. problem
+// hears of each renewal that fails; ErrLost is the last.
+func (l *Lease) KeepRenewed(ctx context.Context, every time.Duration, problem func(error)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if err := l.Renew(); err != nil {
+					problem(err)
+					if errors.Is(err, ErrLost) {
+						return
+					}
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 // Release gives the lease back. One that was lost is left to whoever has it.

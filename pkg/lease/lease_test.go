@@ -381,3 +381,16 @@ func TestProcessesTakeTurns(t *testing.T) {
 	}
 	require.Positive(t, total)
 }
+
+// A lease is renewed until its holder stops; the holder hears that another has taken over.
+func TestKeepRenewed(t *testing.T) {
+	dir := t.TempDir()
+	l, err := lease.Acquire(dir, lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	problems := make(chan error)
+	stop := l.KeepRenewed(t.Context(), time.Millisecond, func(err error) { problems <- err })
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lease-2.json"), []byte("{}"), 0o644))
+	require.ErrorIs(t, <-problems, lease.ErrLost)
+	stop()
+	require.NoError(t, l.Release())
+}

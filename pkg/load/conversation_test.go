@@ -32,6 +32,13 @@ type chatter struct {
 	asked [][]string // role: content
 }
 
+// all returns what it was asked so far.
+func (c *chatter) all() [][]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.asked)
+}
+
 func startChatter(t *testing.T) *chatter {
 	t.Helper()
 	c := &chatter{}
@@ -79,7 +86,7 @@ func TestConversationsAreSentTurnByTurn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 18, r.Completed)
 		seen := map[string]bool{}
-		for _, messages := range s.asked {
+		for _, messages := range s.all() {
 			k := messages[0][len("system: s"):]
 			want := []string{"system: s" + k, "user: " + k + "a", "assistant: re: " + k + "a", `user: ` + k + `"b`,
 				"assistant: re: " + k + `"b`, "user: " + k + "c"}
@@ -141,7 +148,7 @@ func TestRandomConversations(t *testing.T) {
 	require.Equal(t, 10, r.Completed, "five conversations of two turns")
 	words := map[int]int{}
 	texts := map[string]bool{}
-	for _, messages := range s.asked {
+	for _, messages := range s.all() {
 		last := strings.TrimPrefix(messages[len(messages)-1], "user: ")
 		words[len(strings.Fields(last))]++
 		texts[last] = true
@@ -204,7 +211,7 @@ func TestProcessesShareConversations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 15, r.Completed)
 	require.Equal(t, 5, r.Client.Turns.Turns[2].Completed)
-	for _, messages := range s.asked {
+	for _, messages := range s.all() {
 		for k := 2; k < len(messages); k += 2 {
 			require.Equal(t, "assistant: re: "+strings.TrimPrefix(messages[k-2], "user: "), messages[k-1])
 		}

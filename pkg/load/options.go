@@ -99,6 +99,8 @@ type Options struct {
 	// Again makes a command that runs this program again with the same flags and these behind them.
 	// It starts the other client processes of --processes.
 	Again func(context.Context, ...string) *exec.Cmd `kong:"-"`
+	// ByReading makes tokens arrive when they are read, as for vLLM's client: the kernel is not asked.
+	ByReading bool `kong:"-"`
 	// Version of the program, recorded in the result.
 	Version string `kong:"-"`
 }

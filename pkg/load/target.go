@@ -22,7 +22,7 @@ func (o *Options) target() (*sender.Target, error) {
 	return &sender.Target{
 		URL: u, Via: via, Header: o.headers(), Insecure: o.Insecure,
 		Streams: min(o.mostRequests(), o.concurrency()) / o.count(),
-		Form:    o.protocol().form,
+		Form:    o.protocol().form, ByReading: o.ByReading,
 	}, nil
 }
 

@@ -91,35 +91,10 @@ func (a Act) Night(ctx context.Context, p *campaign.Planned) (o Outcome, err err
 	if err != nil {
 		return o, err
 	}
-	renewed := a.renew(ctx, l)
+	renewed := l.KeepRenewed(ctx, renewEvery, func(err error) { a.Client.Events.Say(campaign.Note, err.Error()) })
 	err = a.act(ctx, p, &o)
 	renewed()
 	return o, errors.Join(err, l.Release())
-}
-
-// renew keeps a lease until the returned function is called.
-func (a Act) renew(ctx context.Context, l *lease.Lease) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(renewEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := l.Renew(); err != nil {
-					a.Client.Events.Say(campaign.Note, err.Error())
-					if errors.Is(err, lease.ErrLost) {
-						return
-					}
-				}
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
 }
 
 // act is the work of a night, while no other command does it.

@@ -223,6 +223,7 @@ type Measured struct {
 	Started   time.Time      `json:"started"`
 	Simulated bool           `json:"simulated,omitempty"` // the server
 	Error     string         `json:"error,omitempty"`     // why the client left no result; "" if it did
+	Failure   string         `json:"failure,omitempty"`   // what a client that failed said beside its result
 }
 
 // ReadPlan reads the plan of a run directory.

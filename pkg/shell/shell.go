@@ -1,4 +1,4 @@
-// Package shell quotes words for shells.
+// Package shell quotes words for shells, and divides commands into words.
 //
 //	shell.Quote("it's") // 'it'\''s'
 package shell

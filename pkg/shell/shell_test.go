@@ -21,3 +21,35 @@ func TestQuote(t *testing.T) {
 		require.Equal(t, s, string(out))
 	}
 }
+
+// Words are what Python's shlex.split makes of commands, and a shell of those without a variable.
+func TestWords(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                               nil,
+		" a  b\tc\n":                     {"a", "b", "c"},
+		`a 'b c' "d e" f\ g`:             {"a", "b c", "d e", "f g"},
+		`'' "" a''b`:                     {"", "", "ab"},
+		`"a\"b\\c\d" '\x'`:               {`a"b\c\d`, `\x`},
+		`--x '{"a": "b c"}' # no remark`: {"--x", `{"a": "b c"}`, "#", "no", "remark"},
+		`$HOME ~ a;b`:                    {"$HOME", "~", "a;b"},
+	} {
+		got, err := shell.PythonWords(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{`a "b`, `a 'b`, `a \`} {
+		_, err := shell.PythonWords(text)
+		require.Error(t, err, text)
+	}
+	for text, want := range map[string]string{`"\$a \" \b"`: `$a " \b`, "\"\\`\"": "`", "a\rb": "a\rb", "'\xff'": "\xff"} {
+		got, err := shell.Words(text)
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, got)
+		out, err := exec.Command("sh", "-c", "printf %s "+text).Output()
+		require.NoError(t, err)
+		require.Equal(t, want, string(out))
+	}
+	got, err := shell.PythonWords(`"\$a" b` + "\rc")
+	require.NoError(t, err)
+	require.Equal(t, []string{`\$a`, "b", "c"}, got)
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/sweep"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
@@ -27,7 +28,7 @@ type command struct {
 func parse(flag, line string, named []string, p *arguments.Program) (command, error) {
 	pos := source.Pos{File: flag}
 	cmd := command{flag: flag, program: p, options: source.NewTable(pos)}
-	words, err := Words(line)
+	words, err := shell.PythonWords(line)
 	if err != nil {
 		return cmd, source.Errorf(pos, "%v: %s", err, line)
 	}

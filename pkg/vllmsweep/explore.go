@@ -159,7 +159,7 @@ func (s *Sweep) Levels(dir string) (map[string][]int64, error) {
 		ends[p.Base] = append(ends[p.Base], list)
 	}
 	for base, list := range ends {
-		if first, last := list[0], list[len(list)-1]; len(list) > 1 && len(first) > 0 && len(last) > 0 {
+		if first, last := list[0], list[len(list)-1]; len(list) > 1 && len(first) == s.Runs && len(last) == s.Runs {
 			between[base] = s.Explore.Interior(first, last)
 		}
 	}

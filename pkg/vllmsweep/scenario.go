@@ -165,7 +165,7 @@ func (s *Sweep) phase(p *Point, name string, prompts int) *source.Value {
 	return &source.Value{Pos: t.Pos, Any: t}
 }
 
-// Runs is how many runs are missing, and how many points they are of.
+// Missing is how many runs are missing, and how many points they are of.
 func (s *Sweep) Missing(missing func(p *Point, run int) bool) (runs, points, servers int) {
 	for _, server := range s.Servers {
 		var of []*Point

@@ -22,6 +22,7 @@ type Startup struct {
 
 	Image     string // of the container; "" for none
 	TimeLimit string // of each run; "": none
+	Simulate  bool   // the engine
 }
 
 // startupOptions are those of `vllm bench startup` beside the engine's.
@@ -33,6 +34,7 @@ func (in Startup) Sweep() (s *Sweep, ignored []string, err error) {
 	line := cmp.Or(in.StartupCmd, "vllm bench startup")
 	s = &Sweep{startup: true, Serve: Serve{
 		Name: in.Name, ServeCmd: line, BenchCmd: line, Runs: in.Runs, Image: in.Image, TimeLimit: in.TimeLimit,
+		Simulate: in.Simulate,
 	}}
 	cmd, err := parse("--startup-cmd", line, []string{"vllm", "bench", "startup"}, arguments.Serve)
 	if err != nil {

@@ -35,6 +35,7 @@ type Serve struct {
 	Nodes     int    // of each server; 0: one
 	TimeLimit string // of a server with all of its loads; "": none
 	AfterLoad string // shell text that runs after each load, in place of emptying the caches
+	Simulate  bool   // the engine
 }
 
 // A Link keeps the pairs of points whose parameters have the same value.
@@ -215,11 +216,17 @@ var unnamed = regexp.MustCompile(`[^A-Za-z0-9_.]+`)
 // longestID leaves room in the paths of runs.
 const longestID = 60
 
-// id is a name as one that definitions take, unique among those given.
+// ofRun are the ends of ids that name a run of a point, or its warm-up.
+var ofRun = regexp.MustCompile(`\.(run[0-9]+|warmup)$`)
+
+// id is a name as one that definitions take, unique among those given and among their runs.
 func (n names) id(name, otherwise string) string {
 	id := strings.Trim(unnamed.ReplaceAllString(name, "-"), "-.")
 	if id = cmp.Or(id, otherwise); len(id) > longestID {
 		id = strings.TrimRight(id[:longestID], "-.")
+	}
+	if at := ofRun.FindStringIndex(id); at != nil {
+		id = id[:at[0]] + "-" + id[at[0]+1:]
 	}
 	for i, base := 2, id; n[id]; i++ {
 		id = fmt.Sprintf("%s-%d", base, i)

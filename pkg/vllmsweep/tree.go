@@ -41,6 +41,36 @@ type Book struct {
 	ServeCmd string      `json:"serve_cmd"`
 	BenchCmd string      `json:"bench_cmd"`
 	Points   []BookPoint `json:"points"`
+
+	// Settings are what else the numbers depend on; nil in the books of older releases.
+	Settings *BookSettings `json:"settings,omitempty"`
+}
+
+// BookSettings are the same for all points.
+type BookSettings struct {
+	Client    string `json:"client"` // "": vllm
+	Image     string `json:"image"`  // "": no container
+	Nodes     int    `json:"nodes"`  // of each server; 0: one
+	Simulated bool   `json:"simulated"`
+	AfterLoad string `json:"after_load"` // "": the caches are emptied
+	Warmup    int    `json:"warmup"`     // prompts
+}
+
+// differs says in which setting a sweep differs from what it was, by its flag; "" if in none.
+func (b BookSettings) differs(now BookSettings) string {
+	for _, s := range []struct {
+		flag string
+		same bool
+	}{
+		{"client", b.Client == now.Client}, {"image", b.Image == now.Image}, {"nodes", max(b.Nodes, 1) == max(now.Nodes, 1)},
+		{"simulate", b.Simulated == now.Simulated}, {"after-bench-cmd", b.AfterLoad == now.AfterLoad},
+		{"warmup-num-prompts", b.Warmup == now.Warmup},
+	} {
+		if !s.same {
+			return "--" + s.flag
+		}
+	}
+	return ""
 }
 
 // BookPoint is one combination.
@@ -54,7 +84,9 @@ type BookPoint struct {
 
 // book is that of the sweep.
 func (s *Sweep) book() Book {
-	b := Book{Schema: Schema, ServeCmd: s.ServeCmd, BenchCmd: s.BenchCmd}
+	b := Book{Schema: Schema, ServeCmd: s.ServeCmd, BenchCmd: s.BenchCmd, Settings: &BookSettings{
+		Client: s.Client, Image: s.Image, Nodes: s.Nodes, Simulated: s.Simulate, AfterLoad: s.AfterLoad, Warmup: s.Warmup,
+	}}
 	for _, p := range s.Points() {
 		b.Points = append(b.Points, BookPoint{p.Folder, p.Server.ID, p.ID, json.RawMessage(overrides(p.Server.Item)),
 			json.RawMessage(overrides(p.Item))})
@@ -62,31 +94,51 @@ func (s *Sweep) book() Book {
 	return b
 }
 
+// Check refuses a sweep that is not the one of the book in the folder of its experiment: results
+// there are of other parameters. Nothing is refused if there is no book.
+func (s *Sweep) Check(dir string) error {
+	_, err := s.merged(dir)
+	return err
+}
+
 // Keep writes the book of the sweep into the folder of its experiment. Combinations of an earlier
 // book stay; one that has changed since is refused.
 func (s *Sweep) Keep(dir string) error {
+	book, err := s.merged(dir)
+	if err != nil {
+		return err
+	}
+	return run.WriteJSON(filepath.Join(dir, BookFile), book)
+}
+
+// merged is the book of the sweep with what an earlier one has besides.
+func (s *Sweep) merged(dir string) (Book, error) {
 	book := s.book()
 	var before Book
 	file := filepath.Join(dir, BookFile)
-	if ok, err := run.ReadRecord(file, &before); err != nil {
-		return err
-	} else if ok {
-		if err := before.same(book); err != nil {
-			return fmt.Errorf("%s: %w\n\thint: give this sweep another name: --experiment-name", file, err)
-		}
-		for _, p := range before.Points {
-			if !slices.ContainsFunc(book.Points, func(q BookPoint) bool { return p.Folder == q.Folder }) {
-				book.Points = append(book.Points, p)
-			}
+	if ok, err := run.ReadRecord(file, &before); err != nil || !ok {
+		return book, err
+	}
+	if err := before.same(book); err != nil {
+		return book, fmt.Errorf("%s: %w\n\thint: give this sweep another name: --experiment-name", file, err)
+	}
+	for _, p := range before.Points {
+		if !slices.ContainsFunc(book.Points, func(q BookPoint) bool { return p.Folder == q.Folder }) {
+			book.Points = append(book.Points, p)
 		}
 	}
-	return run.WriteJSON(file, book)
+	return book, nil
 }
 
 // same refuses a sweep that is not the one of the book.
 func (b Book) same(now Book) error {
 	if b.ServeCmd != now.ServeCmd || b.BenchCmd != now.BenchCmd {
 		return errors.New("the sweep was begun with other commands")
+	}
+	if b.Settings != nil {
+		if flag := b.Settings.differs(*now.Settings); flag != "" {
+			return fmt.Errorf("the sweep was begun with another %s", flag)
+		}
 	}
 	compact := func(m json.RawMessage) string {
 		data, err := json.Marshal(m)
@@ -98,6 +150,8 @@ func (b Book) same(now Book) error {
 	for _, p := range b.Points {
 		for _, q := range now.Points {
 			switch {
+			case p.Folder != q.Folder && p.Test == q.Test && p.Phase == q.Phase:
+				return fmt.Errorf("the runs of %s would be taken for those of %s", shownFolder(p.Folder), shownFolder(q.Folder))
 			case p.Folder != q.Folder:
 			case p.Test != q.Test || p.Phase != q.Phase:
 				return fmt.Errorf("the point %s stands at another place than when the sweep was begun",
@@ -120,10 +174,30 @@ func shownFolder(folder string) string {
 // runFile is the place of a run's result below the folder of the experiment.
 func (p *Point) runFile(n int) string { return path.Join(p.Folder, fmt.Sprintf("run=%d.json", n)) }
 
-// Has reports whether the result of a run is there.
-func (s *Sweep) Has(dir string, p *Point, n int) bool {
-	_, err := os.Stat(filepath.Join(dir, p.runFile(n)))
-	return err == nil
+// Has reports whether the result of a run is there. A place that cannot be looked at is an error: its
+// result would be measured again.
+func (s *Sweep) Has(dir string, p *Point, n int) (bool, error) {
+	return exists(filepath.Join(dir, p.runFile(n)))
+}
+
+// Lacking are the runs without a result in the folder of an experiment, as Scenario and Missing ask for
+// them.
+func (s *Sweep) Lacking(dir string) (func(p *Point, run int) bool, error) {
+	type key struct {
+		p   *Point
+		run int
+	}
+	there := map[key]bool{}
+	for _, p := range s.Points() {
+		for n := range s.Runs {
+			has, err := s.Has(dir, p, n)
+			if err != nil {
+				return nil, err
+			}
+			there[key{p, n}] = has
+		}
+	}
+	return func(p *Point, run int) bool { return !there[key{p, run}] }, nil
 }
 
 // Outcome is what Write found.
@@ -141,13 +215,19 @@ func (s *Sweep) Write(dir string, roots []string) (Outcome, error) {
 		var list []record
 		for n := range s.Runs {
 			rec, err := s.writeRun(dir, roots, p, n)
+			if err != nil {
+				return out, err
+			}
+			if rec != nil {
+				list = append(list, rec)
+				out.Measured++
+				continue
+			}
+			failed, err := exists(filepath.Join(dir, failureFile(p.runFile(n))))
 			switch {
 			case err != nil:
 				return out, err
-			case rec != nil:
-				list = append(list, rec)
-				out.Measured++
-			case exists(filepath.Join(dir, failureFile(p.runFile(n)))):
+			case failed:
 				out.Failed++
 			default:
 				out.Absent++
@@ -175,9 +255,12 @@ func (s *Sweep) Write(dir string, roots []string) (Outcome, error) {
 	return out, err
 }
 
-func exists(file string) bool {
+func exists(file string) (bool, error) {
 	_, err := os.Stat(file)
-	return err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // failureFile is the place of what is known of a run that failed, as vLLM names it.
@@ -204,7 +287,10 @@ func (s *Sweep) writeRun(dir string, roots []string, p *Point, n int) (record, e
 	}
 	var failed *result.Result
 	for _, root := range slices.Backward(roots) {
-		load := s.load(root, p, n)
+		load, err := s.load(root, p, n)
+		if err != nil {
+			return nil, err
+		}
 		if load == "" {
 			continue
 		}
@@ -270,25 +356,21 @@ func (s *Sweep) keepFailure(dir string, p *Point, n int, r *result.Result) error
 }
 
 // load is the directory of a run in an execution; "" if the execution has none.
-func (s *Sweep) load(root string, p *Point, n int) string {
-	if s.startup {
-		if dir := startupDir(root, p, n); exists(dir) {
-			return dir
-		}
-		return ""
-	}
+func (s *Sweep) load(root string, p *Point, n int) (string, error) {
 	below := filepath.Join(root, p.Server.ID, "0")
 	repeats := filepath.Join(below, p.ID)
 	dirs := []string{filepath.Join(repeats, fmt.Sprintf("r%d", n+1)), filepath.Join(below, p.runID(n))}
-	if n == 0 && !exists(filepath.Join(repeats, "r1")) {
+	if s.startup {
+		dirs = []string{startupDir(root, p, n)}
+	} else if n == 0 { // else r1 is there, and comes first
 		dirs = append(dirs, repeats)
 	}
 	for _, dir := range dirs {
-		if exists(dir) {
-			return dir
+		if ok, err := exists(dir); ok || err != nil {
+			return dir, err
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // clientResult is what the client of a load wrote; nil if it wrote nothing.

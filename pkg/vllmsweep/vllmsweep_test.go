@@ -5,33 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/source"
 )
-
-// words are what Python's shlex.split makes of commands.
-func TestWords(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                               nil,
-		" a  b\tc\n":                     {"a", "b", "c"},
-		`a 'b c' "d e" f\ g`:             {"a", "b c", "d e", "f g"},
-		`'' "" a''b`:                     {"", "", "ab"},
-		`"a\"b\\c\d" '\x'`:               {`a"b\c\d`, `\x`},
-		`--x '{"a": "b c"}' # no remark`: {"--x", `{"a": "b c"}`, "#", "no", "remark"},
-		`$HOME ~ a;b`:                    {"$HOME", "~", "a;b"},
-	} {
-		got, err := Words(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{`a "b`, `a 'b`, `a \`} {
-		_, err := Words(text)
-		require.Error(t, err, text)
-	}
-}
 
 // Names of points and folders are those of vLLM.
 //
@@ -297,4 +277,118 @@ func TestStartup(t *testing.T) {
 	in.Strict, in.ServeParams = false, read(`[{"enforce_eagre": true}]`)
 	_, _, err = in.Sweep()
 	require.ErrorContains(t, err, "did you mean \"enforce_eager\"?", "a slip of the pen is never left out")
+}
+
+// A sweep is resumed only as the one that its results are of: each setting that its numbers depend on
+// is in the book. A book of an older release says nothing of the settings.
+func TestBook(t *testing.T) {
+	dir := t.TempDir()
+	in := Serve{Client: "profllm", Nodes: 1, Warmup: 4}
+	bench := `[{"_benchmark_name": "a b", "seed": 1}, {"seed": 2}]`
+	s, err := sweepOf(t, in, "", bench)
+	require.NoError(t, err)
+	require.NoError(t, s.Check(dir), "no book refuses nothing")
+	require.NoError(t, s.Keep(dir))
+	for flag, change := range map[string]func(in *Serve){
+		"":                     func(in *Serve) { in.Nodes, in.TimeLimit = 0, "2h" },
+		"--client":             func(in *Serve) { in.Client = "" },
+		"--image":              func(in *Serve) { in.Image = "i" },
+		"--nodes":              func(in *Serve) { in.Nodes = 2 },
+		"--simulate":           func(in *Serve) { in.Simulate = true },
+		"--after-bench-cmd":    func(in *Serve) { in.AfterLoad = "true" },
+		"--warmup-num-prompts": func(in *Serve) { in.Warmup = 0 },
+	} {
+		other := in
+		change(&other)
+		s, err := sweepOf(t, other, "", bench)
+		require.NoError(t, err)
+		if flag == "" {
+			require.NoError(t, s.Check(dir))
+			continue
+		}
+		require.ErrorContains(t, s.Check(dir), "the sweep was begun with another "+flag)
+	}
+	for text, want := range map[string]string{
+		`[{"_benchmark_name": "a b", "seed": 3}]`: "the point BENCH--a b had other parameters",
+		`[{"_benchmark_name": "a-b", "seed": 1}]`: "the runs of BENCH--a b would be taken for those of BENCH--a-b",
+	} {
+		s, err := sweepOf(t, in, "", text)
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Check(dir), want)
+	}
+
+	var book Book
+	file := filepath.Join(dir, BookFile)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &book))
+	book.Settings = nil
+	data, err = json.Marshal(book)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	s, err = sweepOf(t, Serve{}, "", bench)
+	require.NoError(t, err)
+	require.NoError(t, s.Check(dir))
+}
+
+// A point whose name is that of a run or of a warm-up of another has an id of its own.
+func TestIDsOfRuns(t *testing.T) {
+	for _, warmup := range []int{0, 3} {
+		s, err := sweepOf(t, Serve{Runs: 2, Warmup: warmup}, "", `{"x": {"seed": 1}, "x.run0": {"seed": 2}, "x.warmup": {"seed": 3}}`)
+		require.NoError(t, err)
+		var ids []string
+		for _, p := range s.Points() {
+			ids = append(ids, p.ID)
+		}
+		require.Equal(t, []string{"x", "x-run0", "x-warmup"}, ids)
+	}
+}
+
+// resultOf puts a result of a run into the folder of an experiment.
+func resultOf(t *testing.T, dir string, p *Point, run int, rate string) {
+	t.Helper()
+	file := filepath.Join(dir, p.runFile(run))
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(`{"request_throughput": `+rate+`, "mean_e2el_ms": 10}`), 0o644))
+}
+
+// The levels between two ends wait for every run of both: with some of them, a resumed sweep would
+// choose others.
+func TestLevelsOfAllRuns(t *testing.T) {
+	dir := t.TempDir()
+	s, err := sweepOf(t, Serve{Runs: 2, Explore: &Explore{Var: "request_rate", Iters: 3}}, "", `{"a": {"num_prompts": 40}}`)
+	require.NoError(t, err)
+	ends := s.Points()
+	resultOf(t, dir, ends[0], 0, "2")
+	resultOf(t, dir, ends[0], 1, "2")
+	resultOf(t, dir, ends[1], 0, "20")
+	between, err := s.Levels(dir)
+	require.NoError(t, err)
+	require.Empty(t, between)
+	resultOf(t, dir, ends[1], 1, "20")
+	between, err = s.Levels(dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]int64{"BENCH--a": {11}}, between)
+}
+
+// A place that cannot be looked at is an error, and not a run without a result.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	s, err := sweepOf(t, Serve{}, "", `{"a": {"seed": 1}, "b": {"seed": 2}}`)
+	require.NoError(t, err)
+	resultOf(t, dir, s.Points()[0], 0, "2")
+	missing, err := s.Lacking(dir)
+	require.NoError(t, err)
+	require.False(t, missing(s.Points()[0], 0))
+	require.True(t, missing(s.Points()[1], 0))
+	loop := filepath.Join(dir, "BENCH--b")
+	require.NoError(t, os.Symlink(loop, loop))
+	_, err = s.Lacking(dir)
+	require.ErrorIs(t, err, syscall.ELOOP)
+	root := t.TempDir()
+	below := filepath.Join(root, s.Servers[0].ID)
+	require.NoError(t, os.Symlink(below, below))
+	require.NoError(t, os.Remove(loop))
+	_, err = s.Write(dir, []string{root})
+	require.ErrorIs(t, err, syscall.ELOOP)
 }

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"net"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,23 @@ func TestArrivalWhileBusy(t *testing.T) {
 	require.Equal(t, answer.Completed, first.State, first.Err)
 	require.Less(t, first.Tokens[0], busy.composed)
 	require.Greater(t, first.Tokens[0], first.Start)
+}
+
+// A client that stands for another takes the time of its reading.
+func TestArrivalByReading(t *testing.T) {
+	awaitStamps(t)
+	s := startScripted(t, false, always(wholeAnswer))
+	to := &Target{Streams: 1, ByReading: true}
+	var err error
+	to.URL, err = url.Parse(s.url + "/v1/completions")
+	require.NoError(t, err)
+	snd, err := Open(t.Context(), to)
+	require.NoError(t, err)
+	defer snd.Close()
+	stats := snd.Run(t.Context(), requestsOf(8, 4))
+	require.EqualValues(t, 8, stats.Lag.N)
+	require.Positive(t, stats.Lag.Quantile(1), "each event waited to be read")
+	require.True(t, snd.(*loops).loops[0].arrivals.unstamped)
 }
 
 // Bytes that the kernel says came at an impossible time have the time of their reading.

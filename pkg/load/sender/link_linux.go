@@ -72,7 +72,9 @@ func (l *loop) dial() error {
 	syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 15)
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 15)
-	stamped(fd)
+	if !l.byReading {
+		stamped(fd)
+	}
 	if err := syscall.Connect(fd, l.addr); err != nil && err != syscall.EINPROGRESS {
 		syscall.Close(fd)
 		return os.NewSyscallError("connect", err)

@@ -132,6 +132,8 @@ type loop struct {
 	head   []byte // of every request
 	form   answer.Form
 
+	byReading bool // the kernel is not asked when bytes arrive
+
 	links   []*link // by descriptor
 	idle    []*link // the last one was used last
 	opening int
@@ -158,7 +160,7 @@ func newLoop(addr netip.AddrPort, t *Target, head []byte) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{poller: p, head: head, form: t.Form, inbox: newInbox(), family: syscall.AF_INET}
+	l := &loop{poller: p, head: head, form: t.Form, byReading: t.ByReading, inbox: newInbox(), family: syscall.AF_INET}
 	if ip := addr.Addr(); ip.Is4() {
 		l.addr = &syscall.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}
 	} else {

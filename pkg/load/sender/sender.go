@@ -182,6 +182,7 @@ type Target struct {
 	Form     answer.Form
 	Streams  int // most requests in flight
 
+	ByReading  bool // events arrive when they are read, as other programs have it
 	PerLoop    int  // streams that one event loop reads before another one helps; 0 is [streamsPerLoop]
 	Goroutines bool // send each request from a goroutine, even where there is an event loop
 }

@@ -23,6 +23,8 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -49,7 +51,7 @@ type Session struct {
 type Outcome struct {
 	Dir    string
 	Kept   bool  // it was measured before
-	Failed error // the client left no result
+	Failed error // the client left no result, or none of its requests completed
 }
 
 // clientLog is what the client printed, in the run directory.
@@ -73,13 +75,12 @@ func (s *Session) Measure(ctx context.Context, l *Load) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	if earlier != nil && earlier.Measured.Error == "" {
-		o.Kept = true
-		return o, nil
-	}
 	aside := ""
-	if earlier != nil { // it failed
-		aside = o.Dir
+	if earlier != nil {
+		if o.Kept, err = keeps(o.Dir, earlier); err != nil || o.Kept {
+			return o, err
+		}
+		aside = o.Dir // it failed
 	}
 	err = run.Whole(o.Dir, func(temp string) error {
 		o.Failed, err = s.fill(ctx, l, temp)
@@ -89,6 +90,33 @@ func (s *Session) Measure(ctx context.Context, l *Load) (Outcome, error) {
 		return setAside(aside, filepath.Join(temp, "attempts"))
 	})
 	return o, err
+}
+
+// errNone is of a result without a completed request.
+var errNone = errors.New("no request completed")
+
+// keeps reports whether an earlier measurement says anything: it has a result, and a request
+// completed.
+func keeps(dir string, mark *run.Import) (bool, error) {
+	if mark.Measured.Error != "" {
+		return false, nil
+	}
+	if mark.File != filepath.Base(mark.File) {
+		return false, fmt.Errorf("%s: %q is no name of a file", filepath.Join(dir, run.ImportFile), mark.File)
+	}
+	data, _, err := packed.Read(regular.DirFS(dir), run.RawDir+"/"+mark.File, regular.Record)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil // it was removed; its record is there
+	}
+	return err == nil && !noneCompleted(data), err
+}
+
+// noneCompleted reports whether a result says that no request completed.
+func noneCompleted(data []byte) bool {
+	var r struct {
+		Completed *int `json:"completed"`
+	}
+	return json.Unmarshal(data, &r) == nil && r.Completed != nil && *r.Completed == 0
 }
 
 // setAside moves a failed measurement below the one that takes its place.
@@ -108,7 +136,7 @@ func setAside(dir, attempts string) error {
 }
 
 // earlier reads what is said of a load that was measured before, nil if it was not. It refuses one
-// of other arguments.
+// of other arguments, and a result of another client, server or state of the cache.
 func (s *Session) earlier(dir string, l *Load) (*run.Import, error) {
 	var mark run.Import
 	switch err := run.ReadJSON(filepath.Join(dir, run.ImportFile), &mark); {
@@ -132,7 +160,29 @@ func (s *Session) earlier(dir string, l *Load) (*run.Import, error) {
 	if mark.Measured.Model != s.Model {
 		return nil, differs("model", mark.Measured.Model, s.Model)
 	}
+	if kept, err := keeps(dir, &mark); err != nil || !kept {
+		return &mark, err // what failed may be measured again in another way
+	}
+	for _, f := range []struct {
+		what    string
+		was, is any
+	}{
+		{"client", mark.Measured.Client, s.Program}, {"server", mark.Measured.URL, s.URL},
+		{"prefix cache", mark.Measured.Cache, s.cache()}, {"simulated", mark.Measured.Simulated, s.Simulated},
+	} {
+		if f.was != f.is {
+			return nil, differs(f.what, f.was, f.is)
+		}
+	}
 	return &mark, nil
+}
+
+// cache is what becomes of the prefix cache before each run, for the record.
+func (s *Session) cache() string {
+	if s.Empty == nil {
+		return "kept"
+	}
+	return "emptied"
 }
 
 func merged(a, b map[string]any) map[string]any {
@@ -150,7 +200,8 @@ func plain(m map[string]any) map[string]any {
 	return out
 }
 
-// fill has the client measure, and writes the directory. failed says that the client left no result.
+// fill has the client measure, and writes the directory. failed says that the client left no result,
+// or one without a completed request.
 func (s *Session) fill(ctx context.Context, l *Load, temp string) (failed, err error) {
 	m := &run.Measured{
 		Client: s.Program, URL: s.URL, Host: s.Host, Cache: "kept", Arguments: l.Options(), Expect: l.Expect(),
@@ -174,7 +225,14 @@ func (s *Session) fill(ctx context.Context, l *Load, temp string) (failed, err e
 	switch {
 	case err == nil:
 		mark.File, mark.Digest = file, collect.Digest(data)
-		failed = nil // what is wrong with its numbers, the judgement says
+		if failed != nil {
+			m.Failure = failed.Error()
+		}
+		if !noneCompleted(data) {
+			failed = nil // what is wrong with its numbers, the judgement says
+		} else if failed == nil {
+			failed = errNone
+		}
 	case errors.Is(err, fs.ErrNotExist):
 		if failed == nil {
 			failed = errors.New("the client ended without a result")
@@ -194,7 +252,7 @@ func (s *Session) empty(ctx context.Context, m *run.Measured) error {
 	if err := s.Empty(ctx); err != nil {
 		return fmt.Errorf("the prefix cache was not emptied: %w", err)
 	}
-	m.Cache = "emptied"
+	m.Cache = s.cache()
 	return nil
 }
 

@@ -1,0 +1,70 @@
+package measure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/suite/measure"
+)
+
+// client leaves a result of some completed requests, and ends with an error.
+func client(completed int, err error) func(context.Context, []string, io.Writer) error {
+	return func(_ context.Context, args []string, _ io.Writer) error {
+		value := func(flag string) string { return args[slices.Index(args, flag)+1] }
+		file := filepath.Join(value("--result-dir"), value("--result-filename"))
+		return errors.Join(os.WriteFile(file, fmt.Appendf(nil, `{"completed": %d}`, completed), 0o644), err)
+	}
+}
+
+// A result is kept only for the client, the server and the use of the cache that it is of; one in which
+// no request completed is measured again, and what the client said of it is kept.
+func TestKept(t *testing.T) {
+	loads, err := measure.Plan(measure.Options{Names: []string{"latency-short"}, Own: true})
+	require.NoError(t, err)
+	session := func(dir string) *measure.Session {
+		return &measure.Session{Dir: dir, Name: "s", Base: "http://h:1", URL: "http://h:1", Model: "m", Host: "c", Program: "p",
+			Client: client(3, nil), Now: time.Now}
+	}
+	dir := t.TempDir()
+	s := session(dir)
+	s.Client = client(0, errors.New("none of all"))
+	o, err := s.Measure(t.Context(), &loads[0])
+	require.NoError(t, err)
+	require.ErrorContains(t, o.Failed, "none of all")
+	var mark run.Import
+	require.NoError(t, run.ReadJSON(filepath.Join(o.Dir, run.ImportFile), &mark))
+	require.Equal(t, "the client failed: none of all", mark.Measured.Failure)
+
+	s = session(dir)
+	s.URL = "http://other:1"
+	require.NoError(t, s.Check(loads), "what failed may be measured on another server")
+	s = session(dir)
+	for _, kept := range []bool{false, true} {
+		o, err = s.Measure(t.Context(), &loads[0])
+		require.NoError(t, err)
+		require.NoError(t, o.Failed)
+		require.Equal(t, kept, o.Kept)
+	}
+	require.FileExists(t, filepath.Join(o.Dir, "attempts/1", run.ImportFile))
+	for want, change := range map[string]func(s *measure.Session){
+		"model m, not n":                    func(s *measure.Session) { s.Model = "n" },
+		"client p, not q":                   func(s *measure.Session) { s.Program = "q" },
+		"server http://h:1, not http://h:2": func(s *measure.Session) { s.URL = "http://h:2" },
+		"prefix cache kept, not emptied":    func(s *measure.Session) { s.Empty = func(context.Context) error { return nil } },
+		"simulated false, not true":         func(s *measure.Session) { s.Simulated = true },
+	} {
+		s := session(dir)
+		change(s)
+		require.ErrorContains(t, s.Check(loads), "was measured with "+want)
+	}
+}
