@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/profllm/profllm/pkg/apicheck"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
@@ -24,6 +28,7 @@ import (
 	"github.com/profllm/profllm/pkg/search"
 	"github.com/profllm/profllm/pkg/search/runner"
 	"github.com/profllm/profllm/pkg/sim/knobs"
+	standin "github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/summary"
 	"github.com/profllm/profllm/pkg/terminal"
 )
@@ -44,6 +49,16 @@ type benchSearchCmd struct {
 	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
 	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
 	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
+
+	promptsSet bool // --num-prompts was given, if only its default
+}
+
+// AfterApply learns whether --num-prompts was given, since the search chooses the number else.
+func (c *benchSearchCmd) AfterApply(k *kong.Context) error {
+	c.promptsSet = slices.ContainsFunc(k.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && p.Flag.Name == "num-prompts"
+	})
+	return nil
 }
 
 // Validate refuses what cannot be searched for.
@@ -51,28 +66,38 @@ func (c *benchSearchCmd) Validate() error {
 	switch {
 	case len(c.Limit) == 0 && c.SLAParams == "":
 		return errors.New("missing flags: --limit or --sla-params, such as --limit p99_ttft_ms=500")
-	case c.Tolerance <= 0 || c.Tolerance >= 100, c.Confidence < 50 || c.Confidence >= 100:
+	case !(c.Tolerance > 0 && c.Tolerance < 100), !(c.Confidence >= 50 && c.Confidence < 100):
 		return errors.New("--tolerance must be above 0 and below 100, and --confidence from 50 to below 100")
-	case c.Min < 0 || c.Resolution < 0 || c.Start < 0 || c.Max < 0 || c.Max > 0 && c.Max < c.Min:
-		return errors.New("--min, --max, --resolution and --start must be above 0, and --max at least --min")
+	case !(c.ProbeSeconds >= 0 && c.ProbeSeconds <= 1e6):
+		return errors.New("--probe-seconds must be from 0 to 1000000")
+	case c.Processes != 1 || c.Rendezvous != "":
+		return errors.New("--processes and --rendezvous: give them to a client of its own: " +
+			"-- profllm bench serve --processes N …")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
+	}
+	if err := runner.Check(c.Variable, c.goal()); err != nil {
+		return fmt.Errorf("--%w", err)
 	}
 	return nil
 }
 
+func (c *benchSearchCmd) goal() search.Goal {
+	return search.Goal{Span: search.Span{Min: c.Min, Max: c.Max, Step: c.Resolution}, Start: c.Start,
+		Tolerance: c.Tolerance / 100, Confidence: c.Confidence / 100, Probes: c.Probes, AtLeast: c.AtLeast}
+}
+
 // Run searches for the highest load within the limits.
 func (c *benchSearchCmd) Run(ctx context.Context, a *app) error {
-	o, err := c.options(a)
+	o, err := c.options(ctx, a)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if err := runner.FindSpan(ctx, &o); err != nil {
-		return c.ended(ctx, err)
-	}
 	doc, err := runner.Run(ctx, o)
-	if doc == nil {
+	if errors.As(err, new(runner.Refusal)) {
 		return fail(exitUsage, err)
+	} else if doc == nil {
+		return c.ended(ctx, err)
 	}
 	if table := probeTable(doc, o.Limits); err == nil {
 		err = a.printTable(table)
@@ -98,20 +123,18 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 	return err
 }
 
-func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
+func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
-		Goal: search.Goal{Span: search.Span{Min: c.Min, Max: c.Max, Step: c.Resolution}, Start: c.Start,
-			Tolerance: c.Tolerance / 100, Confidence: c.Confidence / 100, Probes: c.Probes, AtLeast: c.AtLeast},
-		Command: c.Client,
-		Said:    a.logf,
+		Goal: c.goal(), Command: c.Client, Said: a.logf,
 	}
 	if o.Dir == "" {
 		o.Dir = "search"
 	}
 	if len(c.Client) == 0 {
 		o.Command = []string{"profllm", "bench", "serve", "--base-url", c.BaseURL, "--model", c.Model}
-		if c.NumPrompts != defaultPrompts {
+		o.Load = c.Digest(append(probeFlags, strings.ReplaceAll(c.Variable, "_", "-"))...)
+		if c.promptsSet {
 			o.Least = c.NumPrompts
 		}
 	}
@@ -121,12 +144,38 @@ func (c *benchSearchCmd) options(a *app) (runner.Options, error) {
 			return o, err
 		}
 	}
-	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, o.Limits) }
-	return o, c.readLimits(&o)
+	if err := c.readLimits(&o); err != nil {
+		return o, err
+	}
+	if o.Simulated = c.simulated(ctx, a); o.Simulated {
+		a.logf("%s", standin.Notice)
+	}
+	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, &o) }
+	return o, nil
 }
 
-// defaultPrompts is vLLM's, and stands for a number that the search chooses.
-const defaultPrompts = 1000
+// simulated reports whether the servers are, by the script of a job or by the server itself. A server
+// that does not answer yet is taken for a real one.
+func (c *benchSearchCmd) simulated(ctx context.Context, a *app) bool {
+	if a.env(job.SimulatedVar) != "" {
+		return true
+	}
+	of := c.Options
+	if len(c.Client) > 0 {
+		var err error
+		first := slices.IndexFunc(c.Client, func(word string) bool { return strings.HasPrefix(word, "-") })
+		if of, err = load.ParseArgs(c.Client[max(first, 0):]); first < 0 || err != nil {
+			return false // not known flags of vLLM's client
+		}
+	}
+	server, err := apicheck.Open(ctx, apicheck.Options{Address: of.Base(), APIKey: a.env("OPENAI_API_KEY"),
+		Insecure: of.Insecure, Timeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment})
+	return err == nil && server.Owner() == standin.Version
+}
+
+// probeFlags say where and how results are kept: they are no part of the load.
+var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 	limits, err := findLimits(c.Limit)
@@ -157,13 +206,17 @@ func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 }
 
 // probe has the client measure one load; what it prints is kept beside its result.
-func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, sets [][]metric.Limit) error {
-	log, err := os.Create(filepath.Join(ask.Dir, vllmserve.DefaultLog))
+func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, o *runner.Options) error {
+	// The folder is new: what has the log's name, such as a pipe, was put there by another.
+	log, err := os.OpenFile(filepath.Join(ask.Dir, vllmserve.DefaultLog), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	args := c.asked(ask, sets)
+	args := c.asked(ask, o.Limits)
+	if o.Simulated && a.env(job.SimulatedVar) == "" { // in a job, the clients know themselves
+		args = append(args, "--metadata", simulatedMark)
+	}
 	if len(c.Client) > 0 {
 		return external(ctx, slices.Concat(c.Client, args), log)
 	}
@@ -189,7 +242,7 @@ func (c *benchSearchCmd) merged(one load.Options, a *app, log io.Writer) load.Op
 	o.NumPrompts, o.Seed, o.SaveResult, o.AppendResult = one.NumPrompts, one.Seed, true, false
 	o.ResultDir, o.ResultFilename, o.DisableTqdm = one.ResultDir, one.ResultFilename, true
 	o.PercentileMetrics, o.MetricPercentiles = one.PercentileMetrics, one.MetricPercentiles
-	o.Metadata = slices.Clone(o.Metadata)
+	o.Metadata = slices.Concat(o.Metadata, one.Metadata)
 	if a.env(job.SimulatedVar) != "" {
 		if err := a.markSimulated(&o, log); err != nil {
 			fmt.Fprintln(log, err)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/load/loadtest"
 	"github.com/profllm/profllm/pkg/search/runner"
 )
@@ -44,26 +47,33 @@ func TestBenchSearch(t *testing.T) {
 	again := profllm(t, dir, nil, args...)
 	require.Equal(t, o.code, again.code)
 	require.Equal(t, len(d.Probes), len(readSearch(t, filepath.Join(dir, "s")).Probes), "nothing is measured again")
+	require.NotContains(t, again.stderr, "another search")
+	other := profllm(t, dir, nil, append(args, "--random-input-len", "9")...)
+	require.Equal(t, exitUsage, other.code)
+	require.Contains(t, other.stderr, "search.json is of another search", "of another load")
 }
 
-// Another client is started for each load, with vLLM's flags for the load and the result.
-func TestBenchSearchWithAnotherClient(t *testing.T) {
-	dir := t.TempDir()
-	script := `#!/bin/bash
+// searchClient is a client whose TTFT is 50 ms up to 11 requests in flight, and 900 ms beyond.
+const searchClient = `#!/bin/bash
 while [ $# -gt 0 ]; do
   case $1 in
     --max-concurrency) c=$2 ;; --num-prompts) n=$2 ;; --result-dir) d=$2 ;; --result-filename) f=$2 ;;
+    --metadata) mark="\"${2%%=*}\": \"${2#*=}\"," ;;
   esac
   shift
 done
 ttft=50; [ "$c" -le 11 ] || ttft=900
 cat >"$d/$f" <<END
-{"num_prompts": $n, "completed": $n, "failed": 0, "duration": $n, "total_input_tokens": ${n}0, "total_output_tokens": ${n}0,
+{$mark "num_prompts": $n, "completed": $n, "failed": 0, "duration": $n, "total_input_tokens": ${n}0, "total_output_tokens": ${n}0,
 "max_concurrency": $c, "request_throughput": 1, "output_throughput": 10, "mean_ttft_ms": $ttft, "median_ttft_ms": $ttft,
 "p95_ttft_ms": $ttft, "p99_ttft_ms": $ttft, "mean_tpot_ms": 1, "median_tpot_ms": 1}
 END
 `
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(script), 0o755))
+
+// Another client is started for each load, with vLLM's flags for the load and the result.
+func TestBenchSearchWithAnotherClient(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(searchClient), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sla.json"), []byte(`[{"p99_ttft_ms": "<=500"}]`), 0o644))
 	o := profllm(t, dir, nil, "bench", "search", "--sla-params", "sla.json", "--result-dir", "s", "--", "./client", "--model", "m")
 	require.Equal(t, 0, o.code, o.stderr)
@@ -75,10 +85,64 @@ END
 func TestBenchSearchMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"missing flags: --limit or --sla-params": {}, "want KEY=VALUE": {"--limit", "p99_ttft_ms"},
-		"--max at least --min": {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
+		"--max is 4, but min is 9":                 {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
+		"--max is +Inf, must be":                   {"--limit", "p99_ttft_ms=5", "--max", "inf"},
+		"--min is NaN, must be":                    {"--limit", "p99_ttft_ms=5", "--min", "nan"},
+		"--start is 1.5, must be a whole":          {"--limit", "p99_ttft_ms=5", "--start", "1.5"},
+		"--tolerance must be":                      {"--limit", "p99_ttft_ms=5", "--tolerance", "nan"},
+		"-- profllm bench serve --processes":       {"--limit", "p99_ttft_ms=5", "--processes", "2"},
+		"--processes and --rendezvous: give them ": {"--limit", "p99_ttft_ms=5", "--rendezvous", "r"},
 	} {
 		o := profllm(t, t.TempDir(), nil, append([]string{"bench", "search"}, args...)...)
 		require.Equal(t, exitUsage, o.code)
 		require.Contains(t, o.stderr, want)
+	}
+}
+
+// A number of requests that is the default of other commands is still one that was asked for.
+func TestBenchSearchTakesThousandPrompts(t *testing.T) {
+	dir := t.TempDir()
+	o := profllm(t, dir, nil, "bench", "search", "--base-url", searchServer(t), "--model", "m", "--random-input-len", "8",
+		"--random-output-len", "1", "--limit", "median_ttft_ms=1e9", "--start", "64", "--max", "64", "--min", "64", "--probes", "1",
+		"--num-prompts", "1000", "--result-dir", "s")
+	d := readSearch(t, filepath.Join(dir, "s"))
+	require.NotEmpty(t, d.Probes, o.stderr)
+	require.Equal(t, 1000, d.Probes[0].NumPrompts)
+}
+
+// What the system refuses is no mistake of the command line.
+func TestBenchSearchWithoutAFolder(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644))
+	o := profllm(t, dir, nil, "bench", "search", "--base-url", searchServer(t), "--model", "m", "--limit", "median_ttft_ms=1e9",
+		"--result-dir", "file/s")
+	require.Equal(t, exitInternal, o.code, o.stderr)
+	require.Contains(t, o.stderr, "file")
+}
+
+// A pipe in place of the log does not stop a search.
+func TestProbeLogIsNew(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, vllmserve.DefaultLog), 0o644))
+	err := new(benchSearchCmd).probe(t.Context(), &app{}, runner.Ask{Dir: dir}, new(runner.Options))
+	require.ErrorIs(t, err, fs.ErrExist)
+}
+
+// A search of a simulated server says so wherever its numbers are, also outside of a job.
+func TestBenchSearchOfASimulatedServer(t *testing.T) {
+	address, env := fastServer(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(searchClient), 0o755))
+	for name, client := range map[string][]string{"own": nil, "other": {"--", "./client", "--base-url", "http://" + address}} {
+		args := []string{"bench", "search", "--limit", "median_ttft_ms=1e9", "--start", "1", "--min", "1", "--max", "1", "--probes", "1",
+			"--base-url", "http://" + address, "--random-input-len", "8", "--random-output-len", "2", "--result-dir", name}
+		o := profllm(t, dir, env, append(args, client...)...)
+		require.Contains(t, o.stdout, "simulated: ", o.stderr)
+		require.Contains(t, o.stderr, "the engine is simulated")
+		d := readSearch(t, filepath.Join(dir, name))
+		require.True(t, d.Simulated)
+		require.True(t, d.Question.Simulated)
+		require.Equal(t, exitOK, profllm(t, dir, nil, "collect", name).code)
+		require.True(t, readResult(t, filepath.Join(dir, name)).Simulated, name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -28,7 +29,7 @@ func addSearch(e *evidence, d *draft) {
 		d.late.add(result.Warning{Kind: result.Unreadable, File: searchFile, Text: err.Error()})
 		return
 	}
-	d.record.Search = file.Answers
+	d.record.Search = slices.DeleteFunc(file.Answers, func(s *result.Search) bool { return s == nil })
 	for i := range d.record.Results.Server {
 		d.record.Results.Server[i].Others = true
 	}

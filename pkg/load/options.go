@@ -328,8 +328,8 @@ func (o *Options) percentiles() ([]float64, error) {
 	return out, nil
 }
 
-// base returns the server's base URL without a slash at its end.
-func (o *Options) base() string {
+// Base returns the server's base URL without a slash at its end.
+func (o *Options) Base() string {
 	if o.BaseURL != "" {
 		return strings.TrimRight(o.BaseURL, "/")
 	}
@@ -347,9 +347,9 @@ const defaultEndpoint = "/v1/completions"
 // url returns the URL requests go to.
 func (o *Options) url() string {
 	if o.Endpoint == defaultEndpoint {
-		return o.base() + o.protocol().endpoint
+		return o.Base() + o.protocol().endpoint
 	}
-	return o.base() + o.Endpoint
+	return o.Base() + o.Endpoint
 }
 
 // Faster makes the load fit servers whose time runs n times faster: rates are n times

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -67,13 +68,15 @@ func (o *Options) checkProcesses() error {
 }
 
 // digest tells loads apart by everything that all processes of a load have in common.
-func (o *Options) digest() string {
+func (o *Options) digest() string { return o.Digest("processes", "rendezvous", "rank", "ranks") }
+
+// Digest is a hash of the values of all flags but those named. Equal options have equal digests in
+// programs of one version.
+func (o *Options) Digest(without ...string) string {
 	h := sha256.New()
 	v := reflect.ValueOf(o).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		switch name := f.Tag.Get("name"); name {
-		case "", "processes", "rendezvous", "rank", "ranks":
-		default:
+		if name := f.Tag.Get("name"); name != "" && !slices.Contains(without, name) {
 			fmt.Fprintf(h, "%s %v\n", name, reflect.Indirect(v.FieldByIndex(f.Index)))
 		}
 	}

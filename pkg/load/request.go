@@ -161,7 +161,7 @@ type server struct {
 }
 
 func newServer(o *Options) *server {
-	return &server{o.base(), o.headers(), &http.Client{Transport: &http.Transport{
+	return &server{o.Base(), o.headers(), &http.Client{Transport: &http.Transport{
 		Proxy:               o.Proxy,
 		DialContext:         (&net.Dialer{Timeout: sender.ConnectLimit}).DialContext,
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},

@@ -407,6 +407,7 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 	if t.BenchArgs, err = perConcurrency(l.bench); err != nil {
 		return in, err
 	}
+	t.BenchArgs = unbounded(t)
 	client, err := newClient(t)
 	c.Add(err)
 	if err == nil {
@@ -591,6 +592,10 @@ func clientNodes(t scenario.Test) error {
 	if t.ClientNodes > 1 && t.Client != "profllm" {
 		return source.Errorf(t.PosOf("client_nodes"), "test %q: client_nodes is %d, but this load client is one process",
 			t.ID, t.ClientNodes).Hintf("set client = \"profllm\", or client_nodes = 1")
+	}
+	if t.ClientNodes > 1 && t.Search != nil {
+		return source.Errorf(t.PosOf("client_nodes"), "test %q: client_nodes is %d, but the client of a search is one process",
+			t.ID, t.ClientNodes).Hintf("set client_nodes = 1")
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/search"
+	"github.com/profllm/profllm/pkg/search/runner"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -18,6 +20,20 @@ import (
 type searching struct {
 	client catalog.LoadClient
 	search *scenario.Search
+}
+
+// unbounded are the arguments of a load whose rate is searched for: requests in flight are as many as
+// the rate makes, unless the test bounds them. The default of the clients would be the edge instead.
+func unbounded(t scenario.Test) *source.Table {
+	if t.Search == nil || t.Search.Load() != runner.Rate || catalog.BySGLang(t) || t.BenchArgs.Has(maxConcurrency) {
+		return t.BenchArgs
+	}
+	args := source.NewTable(t.Pos)
+	if t.BenchArgs != nil {
+		args = t.BenchArgs.Without()
+	}
+	args.Set(maxConcurrency, &source.Value{Pos: args.Pos, Any: "none"})
+	return args
 }
 
 // searched has the load of a test searched for, if the test says so.
@@ -28,6 +44,14 @@ func searched(t scenario.Test, in *plan.LoadInput) error {
 	if catalog.BySGLang(t) {
 		return source.Errorf(t.PosOf("search"), "test %q: a search needs vLLM's client or profllm's", t.ID).
 			Hintf(`write client = "profllm"`)
+	}
+	if t.BenchArgs.Has("processes") {
+		return source.Errorf(t.BenchArgs.PosOf("processes"), "test %q: the client of a search is one process", t.ID).
+			Hintf("remove bench_cmd_args.processes")
+	}
+	span := search.Span{Min: t.Search.Min, Max: t.Search.Max, Step: t.Search.Resolution}
+	if err := runner.Check(t.Search.Load(), search.Goal{Span: span, Start: t.Search.Start}); err != nil {
+		return source.Errorf(t.PosOf("search"), "test %q: search: %v", t.ID, err)
 	}
 	for _, text := range t.Search.Limits {
 		if _, err := metric.ParseLimit(text); err != nil {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/profllm/profllm/pkg/search"
 	"github.com/profllm/profllm/pkg/search/runner"
@@ -15,17 +16,20 @@ type Edge struct {
 	Probability float64  `json:"probability"`    // that the edge lies between them
 }
 
-// edge finds it from the believable runs of a room; nil if none says anything.
+// edge finds it from the believable runs of a room; nil if none says anything. A level without a
+// finite load, such as request_rate = inf, has no place on the scale.
 func (r *Room) edge(limits []Limit) *Edge {
-	g := search.Goal{Span: search.Span{Min: r.Levels[0].number(), Max: r.Levels[len(r.Levels)-1].number(), Step: 1}}
-	if g.Min <= 0 {
-		return nil
-	}
+	g := search.Goal{Span: search.Span{Min: math.Inf(1), Step: 1}}
 	var probes []search.Probe
 	for i := range r.Levels {
+		load := r.Levels[i].number()
+		if !(load > 0) || math.IsInf(load, 1) {
+			continue
+		}
+		g.Min, g.Max = min(g.Min, load), max(g.Max, load)
 		for _, e := range r.Levels[i].entries {
 			if e.Best() {
-				probes = append(probes, runner.Of(limits, r.Levels[i].number(), e.Run.Result).Probe)
+				probes = append(probes, runner.Of(limits, load, e.Run.Result).Probe)
 			}
 		}
 	}

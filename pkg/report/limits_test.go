@@ -129,3 +129,21 @@ func TestEdgeOfLimits(t *testing.T) {
 	rep = report.Build(load(t, root), report.Options{Limits: []report.Limit{limit(t, "median_ttft_ms", 1)}})
 	require.Contains(t, text(t, rep), "limit of max_concurrency with tensor_parallel_size=1: below 1 (")
 }
+
+// A level without a rate does not take the edge from the others.
+func TestEdgeBesideALevelWithoutARate(t *testing.T) {
+	inTemp(t)
+	for step, rate := range []any{1, 4, 16, "inf"} {
+		dir := fmt.Sprintf("%s/s/0/%d", root, step)
+		p := planOf(dir, "s")
+		p.Step = step + 1
+		p.Loads[0].Benchmark = map[string]any{"request_rate": rate}
+		p.Loads[0].Values = []plan.Assignment{{Path: "bench_cmd_args.request_rate", Value: rate}}
+		writePlan(t, dir, p)
+		writeRecord(t, dir, recordOf(numbers{Throughput: 100, TTFT: []float64{5, 6, 90, 900}[step]}))
+	}
+	rep := report.Build(load(t, root), report.Options{Limits: []report.Limit{limit(t, "median_ttft_ms", 18)}})
+	e := rep.Sweeps[0].Rooms[0].Edge
+	require.NotNil(t, e)
+	require.Equal(t, []float64{4, 16}, []float64{*e.Low, *e.High})
+}

@@ -4,7 +4,7 @@ package result
 type Search struct {
 	Variable string   `json:"variable" jsonschema:"max_concurrency or request_rate"`
 	Limits   []string `json:"limits" jsonschema:"such as p99_ttft_ms <= 500; all of them are kept"`
-	Outcome  string   `json:"outcome" jsonschema:"found, lowest-fails, no-limit, beaten, budget-spent or no-valid-results"`
+	Outcome  string   `json:"outcome" jsonschema:"found, lowest-fails, no-limit, beaten, budget-spent, no-valid-results or interrupted"`
 	// Low and High are the interval: the highest load that holds and the lowest that fails.
 	Low         *float64 `json:"low,omitempty" jsonschema:"highest load that holds; absent if none of those allowed does"`
 	High        *float64 `json:"high,omitempty" jsonschema:"lowest load that fails; absent if none of those allowed does"`

@@ -29,8 +29,8 @@ func (s *Search) check(t *source.Table, c *source.Complaints) {
 	if len(s.Limits) == 0 {
 		c.Addf(t.PosOf("limits"), "search.limits is empty")
 	}
-	if s.Min < 0 || s.Max < 0 || s.Resolution < 0 || s.Start < 0 || s.Probes < 0 || s.Max > 0 && s.Max < s.Min {
-		c.Addf(t.Pos, "search: loads and probes must be above 0, and max at least min")
+	if s.Probes < 0 {
+		c.Addf(t.PosOf("probes"), "search.probes is %d, must be 1 or more", s.Probes)
 	}
 }
 

@@ -102,8 +102,9 @@ func (d distribution) divided(valid []Probe) distribution {
 }
 
 // weigh sets the masses. The edge is the lowest of the limits' edges, whose noises are taken
-// as independent.
+// as independent, and which are thought higher at first the more limits there are.
 func (d distribution) weigh() {
+	prior := d.prior(len(d[0].density))
 	above := make([]float64, len(d)+1) // chance that every limit's edge is beyond the start of a cell
 	for i := range above {
 		above[i] = 1
@@ -115,7 +116,7 @@ func (d distribution) weigh() {
 		}
 		mass := make([]float64, len(d))
 		for i := range d {
-			mass[i] = math.Exp(d[i].density[limit]-best) * (d[i].to - d[i].from)
+			mass[i] = math.Exp(d[i].density[limit]-best) * prior[i]
 			total += mass[i]
 		}
 		rest := 1.0
@@ -128,6 +129,20 @@ func (d distribution) weigh() {
 	for i := range d {
 		d[i].mass = above[i] - above[i+1]
 	}
+}
+
+// prior is how likely each cell holds the edge of one of n limits before the first probe: so that the
+// lowest of n such edges is in any cell in proportion to its width.
+func (d distribution) prior(n int) []float64 {
+	list := make([]float64, len(d))
+	end := d[len(d)-1].to
+	above := func(at float64) float64 { return math.Pow(max(end-at, 0)/(end-d[0].from), 1/float64(n)) }
+	for i, c := range d {
+		if list[i] = c.to - c.from; n > 1 {
+			list[i] = above(c.from) - above(c.to)
+		}
+	}
+	return list
 }
 
 // newCell is a cell with the posterior densities of the limits' edges.

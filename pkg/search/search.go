@@ -19,10 +19,11 @@
 // noise is what the percentile of so few requests may be off, and what differs from run to
 // run; how much that is, is estimated from all probes together (see posterior.go).
 //
-// The probability of an interval is a posterior one: before the first probe each factor of
-// load is as likely to hold the edge, margins change near the edge in proportion to the
-// logarithm of the load, by an unknown factor, and have noise with heavy tails of an unknown
-// width. Far from the edge only the side of the limit counts, and no shape is assumed.
+// The probability of an interval is a posterior one: before the first probe each factor of load is as
+// likely to hold the edge, from a quarter of the lowest load to four times the highest; margins change
+// near the edge in proportion to the logarithm of the load, by an unknown factor, and have noise with
+// heavy tails of an unknown width. Far from the edge only the side of the limit counts, and no shape
+// is assumed.
 // search_test.go measures how often the interval holds a known edge.
 package search
 
@@ -91,6 +92,7 @@ const (
 	Beaten      Kind = "beaten"           // the edge is below what another configuration reaches
 	Spent       Kind = "budget-spent"     // of probes or of time
 	NoEvidence  Kind = "no-valid-results" // measurements at a load stay invalid
+	Interrupted Kind = "interrupted"      // the search is not over: it runs, or was killed
 )
 
 // Answer is the interval that holds the edge.
@@ -176,10 +178,11 @@ func (g Goal) Conclude(probes []Probe) *Answer {
 	return answer
 }
 
-// Bracket is the narrowest interval between neighbouring measured loads, or beside the outermost,
-// that holds the edge with the confidence; without one the likeliest between two neighbours. A nil
-// end is open. Nothing is said without evidence.
-func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bool) {
+// Bracket is the interval over the fewest neighbouring measured loads that holds the edge with the
+// confidence; without one the likeliest between two neighbours, whose chance is lower. Below the
+// lowest and above the highest load the interval has an open end, which is nil, but never both.
+// Nothing is said without evidence.
+func (g Goal) Bracket(probes []Probe) (low, high *float64, probability float64, ok bool) {
 	g = g.defaults()
 	valid := evidence(probes)
 	if len(valid) == 0 {
@@ -192,16 +195,10 @@ func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bo
 	}
 	slices.Sort(loads)
 	loads = slices.Compact(loads)
-	from, to := 0, len(loads)-1
-	for steps := 1; steps < len(loads); steps++ {
-		chance = -1
-		for i := range len(loads) - steps {
-			if c := d.below(loads[i+steps]) - d.below(loads[i]); c > chance && (i > 0 || i+steps < len(loads)-1) {
-				from, to, chance = i, i+steps, c
-			}
-		}
-		if chance >= g.Confidence {
-			break
+	from, to, chance := d.likeliest(loads, 1)
+	for steps := 2; chance < g.Confidence && steps < len(loads)-1; steps++ {
+		if i, j, c := d.likeliest(loads, steps); c >= g.Confidence {
+			from, to, chance = i, j, c
 		}
 	}
 	if from > 0 {
@@ -210,7 +207,22 @@ func (g Goal) Bracket(probes []Probe) (low, high *float64, chance float64, ok bo
 	if to < len(loads)-1 {
 		high = &loads[to]
 	}
-	return low, high, chance, low != nil || high != nil
+	return low, high, chance, chance >= 0
+}
+
+// likeliest is the interval over so many steps of ascending loads that most likely holds the edge,
+// as places in loads. The whole of the loads is no interval.
+func (d distribution) likeliest(loads []float64, steps int) (from, to int, chance float64) {
+	chance = -1
+	for i := range len(loads) - steps {
+		if i == 0 && steps == len(loads)-1 {
+			continue
+		}
+		if c := d.below(loads[i+steps]) - d.below(loads[i]); c > chance {
+			from, to, chance = i, i+steps, c
+		}
+	}
+	return from, to, chance
 }
 
 // evidence are the probes that say something.

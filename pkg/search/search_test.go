@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -128,4 +129,42 @@ func TestLowestOfSeveralLimits(t *testing.T) {
 	})
 	require.Equal(t, search.Found, a.Kind)
 	require.Equal(t, 20.0, *a.Low)
+}
+
+// Without an interval that holds the edge with the confidence, the likeliest between neighbours is
+// said with its own chance: one load near its limit says little.
+func TestBracketNearALimit(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 16, Step: 1}}
+	near := func(load, log float64) search.Probe {
+		return search.Probe{Value: load, Margins: []search.Margin{{Log: log, Noise: 0.05}}}
+	}
+	for name, probes := range map[string][]search.Probe{
+		"one load": {near(8, 0.01)}, "a load that fails": {near(8, -0.01)}, "two loads": {near(8, 0.01), near(9, 0.005)},
+	} {
+		low, high, chance, ok := g.Bracket(probes)
+		require.True(t, ok, name)
+		require.True(t, low != nil || high != nil, name)
+		require.Greater(t, chance, 0.2, name)
+		require.Less(t, chance, 0.95, name)
+	}
+	holds, fails := slices.Repeat([]search.Probe{near(4, 1)}, 6), slices.Repeat([]search.Probe{near(8, -1)}, 6)
+	low, high, chance, ok := g.Bracket(slices.Concat(holds, fails))
+	require.True(t, ok)
+	require.Equal(t, []float64{4, 8}, []float64{*low, *high})
+	require.Greater(t, chance, 0.95)
+	_, _, _, ok = g.Bracket(nil)
+	require.False(t, ok)
+}
+
+// What is thought of the edge before the first probe is the same however many limits there are.
+func TestPriorOfSeveralLimits(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 256, Step: 1}}
+	guess := func(n int) float64 { // from a probe that says nothing
+		margins := slices.Repeat([]search.Margin{{Noise: 1e30}}, n)
+		return g.Conclude([]search.Probe{{Value: 16, Margins: margins}}).Edge
+	}
+	require.InDelta(t, 16, guess(1), 1, "the middle of the span")
+	for _, n := range []int{2, 5} {
+		require.InDelta(t, guess(1), guess(n), 0.5, "%d limits", n)
+	}
 }

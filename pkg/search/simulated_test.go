@@ -134,6 +134,33 @@ func TestIntervalsHoldTheEdge(t *testing.T) {
 	require.Greater(t, found, n*3/4)
 }
 
+// Of two limits, each with an edge of its own, the interval holds the lower edge as often as is
+// claimed.
+func TestIntervalsOfTwoLimits(t *testing.T) {
+	servers := simulated(120)
+	inside, n, claimed := 0, 0, 0.0
+	for i := 0; i+1 < len(servers); i += 2 {
+		a, b := servers[i], servers[i+1]
+		var probes []search.Probe
+		for {
+			step := goal.Next(probes)
+			if step.Answer != nil {
+				edge := min(a.edge, b.edge)
+				if (step.Answer.Low == nil || *step.Answer.Low <= edge) && (step.Answer.High == nil || edge <= *step.Answer.High) {
+					inside++
+				}
+				n, claimed = n+1, claimed+step.Answer.Probability
+				break
+			}
+			p := a.measure(step.Value)
+			p.Margins = append(p.Margins, b.measure(step.Value).Margins...)
+			probes = append(probes, p)
+		}
+	}
+	t.Logf("simulated: %d of %d intervals hold the edge, claimed %.1f %%", inside, n, 100*claimed/float64(n))
+	require.Greater(t, atMost(inside, n, claimed/float64(n)), 0.01)
+}
+
 // BenchmarkProbes counts the probes of simulated searches beside those of a scan with the same
 // resolution, and beside the rule of a planner of AIPerf 0.13: doubling from the lowest load,
 // then halving until the gap is below 5 % (its monotonic planner). That rule has one probe a load,

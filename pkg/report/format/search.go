@@ -14,6 +14,9 @@ func searchBlocks(r *report.Report) []block {
 			continue
 		}
 		for _, s := range e.Run.Result.Search {
+			if s == nil { // of a record that an earlier version wrote while the search ran
+				continue
+			}
 			b.say("%s%s: %s", printable.Line(e.Label), e.Kind.Suffix(), printable.Line(s.Sentence))
 		}
 	}

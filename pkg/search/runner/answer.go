@@ -18,6 +18,9 @@ func (r *runner) answer(set int, a *search.Answer) {
 	if a.Kind == search.NoEvidence {
 		s.Edge = a.At
 	}
+	if s.Low == nil && s.High == nil { // nothing is said of the edge
+		s.Probability = 0
+	}
 	r.doc.Answers[set] = s
 	for i := range r.doc.Probes {
 		p := &r.doc.Probes[i]
@@ -29,7 +32,7 @@ func (r *runner) answer(set int, a *search.Answer) {
 			}
 		}
 	}
-	if best := r.Best(set); best != nil && a.Low != nil {
+	if best := r.Best(set); best != nil {
 		s.Measured = new(best.Value)
 		if e := r.evidence(set, best); e.Low {
 			s.Why = e.Why
@@ -49,6 +52,13 @@ func sentence(g search.Goal, s *result.Search) string {
 	case search.NoLimit:
 		text = fmt.Sprintf("%s is kept up to %s %g, the highest that was allowed (%s sure, %s)", limits, s.Variable, g.Max,
 			chance, cost)
+	case search.Interrupted:
+		if s.Low == nil && s.High == nil {
+			return fmt.Sprintf("no answer: the search for the highest %s within %s was interrupted (%s)", s.Variable, limits,
+				cost)
+		}
+		return fmt.Sprintf("the highest %s within %s is %s (%s sure, %s); the search was interrupted", s.Variable, limits,
+			between(s), chance, cost)
 	case search.NoEvidence:
 		text = fmt.Sprintf("no answer: results at %s %g stay invalid (%s), %s", s.Variable, s.Edge, s.Why, cost)
 		if s.Low != nil {
@@ -56,6 +66,10 @@ func sentence(g search.Goal, s *result.Search) string {
 		}
 		return text
 	default:
+		if s.Low == nil && s.High == nil {
+			text = fmt.Sprintf("the highest %s within %s is not known (%s)", s.Variable, limits, cost)
+			break
+		}
 		text = fmt.Sprintf("the highest %s within %s is %s (%s sure, %s)", s.Variable, limits, between(s), chance, cost)
 	}
 	switch search.Kind(s.Outcome) {
@@ -70,11 +84,9 @@ func sentence(g search.Goal, s *result.Search) string {
 	return text
 }
 
-// between is the interval of an answer.
+// between is the interval of an answer that has an end.
 func between(s *result.Search) string {
 	switch {
-	case s.Low == nil && s.High == nil:
-		return "not known"
 	case s.Low == nil:
 		return fmt.Sprintf("below %g", *s.High)
 	case s.High == nil:

@@ -37,20 +37,31 @@ func Of(limits []metric.Limit, load float64, r *result.Result) Evidence {
 		}
 		e.Margins = append(e.Margins, m)
 	}
-	switch x := r.Validity; {
-	case x == nil || !x.Valid:
-		return e.no(wordsOf(x))
-	case e.Holds() && slices.Contains(x.Words, "load-not-reached"):
-		return e.no("load-not-reached: less load than was asked for holds the limits")
+	if why := doubt(r.Validity, e.Holds()); why != "" {
+		return e.no(why)
 	}
 	return e
 }
 
-func wordsOf(v *result.Validity) string {
-	if v == nil || len(v.Words) == 0 {
+// overloads are the words of failed checks that do not excuse a limit that fails: less load came
+// through than was asked for, or a queue grew. The limit fails all the more at the load itself.
+var overloads = []string{"load-not-reached", "not-steady"}
+
+// doubt says why a judged record is no evidence, "" if it is.
+func doubt(v *result.Validity, holds bool) string {
+	if v == nil {
 		return "not judged"
 	}
-	return v.Words[0]
+	for _, c := range v.Checks {
+		switch bad := c.Outcome == result.Fail && (c.Severity == result.Invalid || c.Severity == result.Suspect); {
+		case !bad, !holds && slices.Contains(overloads, c.Word):
+		case c.Word == "load-not-reached":
+			return c.Word + ": less load than was asked for holds the limits"
+		default:
+			return c.Word
+		}
+	}
+	return ""
 }
 
 // no is a probe that is no evidence.

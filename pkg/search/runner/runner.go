@@ -55,12 +55,14 @@ type Options struct {
 	Goal     search.Goal
 	Limits   [][]metric.Limit // one search for each set, on the same probes
 	Command  []string         // of the client, by which a search is known again
+	Load     string           // what else the client sends, in any form that differs where loads do
 	// Least requests of a probe, if the percentiles need no more.
 	Least        int
 	ProbeSeconds float64 // least time of a probe with a rate
 	Seed         int64
 	Time         time.Duration // after which no probe begins; 0: no limit
 	Speed        int           // simulated time passes so many times faster; 0: 1
+	Simulated    bool          // whether the servers are
 
 	Measure func(ctx context.Context, ask Ask) error
 	Now     func() time.Time
@@ -74,10 +76,11 @@ type Document struct {
 	Probes     []Probe          `json:"probes"`  // in their order
 	Answers    []*result.Search `json:"answers"` // one for each set of limits, in their order
 	Simulated  bool             `json:"simulated,omitempty"`
-	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far
+	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far: interrupted
 }
 
-// Question is what a search was asked; only the same question goes on with its probes.
+// Question is what a search was asked; only the same question goes on with its probes. Min, Max and
+// Resolution are 0 before they are known.
 type Question struct {
 	Variable   string     `json:"variable"`
 	Min        float64    `json:"min"`
@@ -85,6 +88,19 @@ type Question struct {
 	Resolution float64    `json:"resolution"`
 	Limits     [][]string `json:"limits"`
 	Command    []string   `json:"command"`
+	Load       string     `json:"load,omitempty"` // digest
+	Speed      int        `json:"speed"`
+	Simulated  bool       `json:"simulated,omitempty"`
+}
+
+// same reports whether two questions are one, as far as their spans are known.
+func (q Question) same(other Question) bool {
+	for _, pair := range [][2]*float64{{&q.Min, &other.Min}, {&q.Max, &other.Max}, {&q.Resolution, &other.Resolution}} {
+		if *pair[0] == 0 || *pair[1] == 0 {
+			*pair[0], *pair[1] = 0, 0
+		}
+	}
+	return reflect.DeepEqual(q, other)
 }
 
 // Probe is one measurement.
@@ -107,27 +123,48 @@ type Probe struct {
 // runner is a search at work.
 type runner struct {
 	Options
-	doc   Document
-	begun time.Time
+	doc    Document
+	before Question // of the folder
+	done   []bool   // of each set of limits: its answer is final
+	begun  time.Time
 }
 
-// Run searches until every set of limits has its answer. What was measured before in the
-// folder counts. With an error it returns what is known.
-func Run(ctx context.Context, o Options) (*Document, error) {
-	r := runner{Options: o, begun: o.Now()}
+// Run searches until every set of limits has its answer. What the goal's span lacks is found out
+// first. What was measured before in the folder counts. With an error it returns what is known.
+// What was asked wrongly is a [Refusal].
+func Run(ctx context.Context, o Options) (doc *Document, err error) {
+	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
-	r.doc = Document{Schema: Schema, Question: r.question(), Answers: make([]*result.Search, len(o.Limits))}
+	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated,
+		Answers: make([]*result.Search, len(o.Limits))}
+	if err := Check(r.Variable, r.Goal); err != nil {
+		return nil, Refusal{err}
+	}
+	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
+		return nil, err
+	}
+	ctx, release, err := r.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if err := r.findSpan(ctx); err != nil {
+		return nil, err
+	}
+	if err := Check(r.Variable, r.Goal); err != nil { // against what the server can serve
+		return nil, Refusal{err}
+	}
+	if r.doc.Question = r.question(); !r.doc.Question.same(r.before) {
+		return nil, r.another()
+	}
 	if err := r.resume(); err != nil {
 		return nil, err
 	}
 	for set := range o.Limits {
 		if err := r.search(ctx, set); err != nil {
-			r.doc.Unfinished = true
-			for i := range r.doc.Answers {
-				if r.doc.Answers[i] == nil {
-					r.answer(i, o.Goal.Conclude(r.probes(i)))
-				}
-			}
 			return &r.doc, errors.Join(err, r.save())
 		}
 	}
@@ -135,7 +172,8 @@ func Run(ctx context.Context, o Options) (*Document, error) {
 }
 
 func (r *runner) question() Question {
-	q := Question{Variable: r.Variable, Min: r.Goal.Min, Max: r.Goal.Max, Resolution: r.Goal.Step, Command: r.Command}
+	q := Question{Variable: r.Variable, Min: r.Goal.Min, Max: r.Goal.Max, Resolution: r.Goal.Step, Command: r.Command,
+		Load: r.Load, Speed: r.Speed, Simulated: r.Simulated}
 	for _, set := range r.Limits {
 		var texts []string
 		for _, l := range set {
@@ -146,24 +184,34 @@ func (r *runner) question() Question {
 	return q
 }
 
+// open makes the folder that of this search, unless it is that of another. From then on the folder
+// says what its files measure.
+func (r *runner) open() error {
+	data, err := regular.ReadFile(filepath.Join(r.Dir, File))
+	if errors.Is(err, fs.ErrNotExist) {
+		r.before = r.doc.Question
+		return r.save()
+	}
+	var before Document
+	if err == nil {
+		err = json.Unmarshal(data, &before)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(r.Dir, File), err)
+	}
+	if r.before = before.Question; !r.doc.Question.same(r.before) {
+		return r.another()
+	}
+	return nil
+}
+
+func (r *runner) another() error {
+	return Refusal{fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
+		filepath.Join(r.Dir, File))}
+}
+
 // resume takes the probes that the folder has.
 func (r *runner) resume() error {
-	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
-		return err
-	}
-	data, err := regular.ReadFile(filepath.Join(r.Dir, File))
-	if err == nil {
-		var before Document
-		if err := json.Unmarshal(data, &before); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(r.Dir, File), err)
-		}
-		if !reflect.DeepEqual(before.Question, r.doc.Question) {
-			return fmt.Errorf("%s is of another search\n\thint: choose another folder with --result-dir, or remove it",
-				filepath.Join(r.Dir, File))
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	for {
 		var p Probe
 		dir := filepath.Join(r.Dir, name(len(r.doc.Probes)))
@@ -187,7 +235,19 @@ func (r *runner) resume() error {
 
 func name(i int) string { return fmt.Sprintf("probe-%03d", i+1) }
 
+// save writes search.json. A set of limits whose search is not over has the answer of the probes so
+// far, which is what remains if nothing else is written.
 func (r *runner) save() error {
+	r.doc.Unfinished = false
+	for set := range r.Limits {
+		if r.done[set] {
+			continue
+		}
+		a := r.Goal.Conclude(r.probes(set))
+		a.Kind = search.Interrupted
+		r.answer(set, a)
+		r.doc.Unfinished = true
+	}
 	data, err := json.MarshalIndent(r.doc, "", "  ")
 	if err != nil {
 		return err
@@ -202,9 +262,11 @@ func (r *runner) search(ctx context.Context, set int) error {
 		switch {
 		case step.Answer != nil:
 			r.answer(set, step.Answer)
+			r.done[set] = true
 			return nil
 		case r.Time > 0 && r.Now().Sub(r.begun) >= r.Time:
 			r.answer(set, r.Goal.Conclude(r.probes(set)))
+			r.done[set] = true
 			return nil
 		}
 		if err := r.measure(ctx, step.Value); err != nil {
@@ -317,7 +379,7 @@ func (r *runner) judge(p *Probe) {
 	}
 	rec := &result.Result{Schema: result.SchemaV1}
 	rec.Merge(part)
-	rec.Simulated = rec.Simulated || part.Simulated
+	rec.Simulated = rec.Simulated || part.Simulated || r.Simulated
 	rec.Derive()
 	planned := validity.Planned{NumPrompts: p.NumPrompts}
 	switch r.Variable {
@@ -372,35 +434,38 @@ func (r *runner) said(p *Probe) string {
 }
 
 // keepBest copies the result at the highest load that holds beside search.json, so that whoever
-// reads one result of this folder reads that.
+// reads one result of this folder reads that. There is none if no load holds.
 func (r *runner) keepBest() error {
+	kept := filepath.Join(r.Dir, vllmserve.DefaultFile)
 	best := r.Best(0)
 	if best == nil {
+		if err := os.Remove(kept); !errors.Is(err, fs.ErrNotExist) { // of fewer probes
+			return err
+		}
 		return nil
 	}
 	data, err := regular.ReadFile(filepath.Join(r.Dir, best.Name, vllmserve.DefaultFile))
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(r.Dir, vllmserve.DefaultFile), data, 0o666)
+	return durable.WriteFile(kept, data, 0o666)
 }
 
-// Best is the probe at the highest load that the answer says holds; if none does, the lowest
-// that was measured.
+// Best is the probe that holds at the highest load that the answer says holds; nil if there is none.
+// Where the answer says that of no load, the load must be below the likeliest edge.
 func (r *runner) Best(set int) *Probe {
 	a := r.doc.Answers[set]
-	var best, lowest *Probe
+	most := a.Edge
+	if a.Low != nil {
+		most = *a.Low
+	}
+	var best *Probe
 	for i := range r.doc.Probes {
 		p := &r.doc.Probes[i]
-		if e := r.evidence(set, p); e.Invalid {
-			continue
-		}
-		if a.Low != nil && p.Value <= *a.Low && (best == nil || p.Value >= best.Value) {
+		e := r.evidence(set, p)
+		if !e.Invalid && e.Holds() && p.Value <= most && (best == nil || p.Value >= best.Value) {
 			best = p
 		}
-		if lowest == nil || p.Value < lowest.Value {
-			lowest = p
-		}
 	}
-	return cmp.Or(best, lowest)
+	return best
 }

@@ -48,7 +48,7 @@ func options(t *testing.T, edge float64) (o runner.Options, asked *[]float64) {
 	asked = new([]float64)
 	return runner.Options{
 		Dir: t.TempDir(), Variable: runner.Rate, Limits: [][]metric.Limit{limits(t, "p99_ttft_ms=500")}, Now: time.Now,
-		Goal: search.Goal{Span: search.Span{Min: 0.5, Max: 64, Step: 0.5}},
+		Goal: search.Goal{Span: search.Span{Min: 0.5, Max: 64, Step: 0.5}, Start: 4},
 		Said: func(format string, args ...any) { t.Logf(format, args...) },
 		Measure: func(_ context.Context, ask runner.Ask) error {
 			*asked = append(*asked, ask.Value)
@@ -112,11 +112,48 @@ func TestSearchResumes(t *testing.T) {
 		doc, err := runner.Run(ctx, o)
 		require.ErrorContains(t, err, "killed")
 		require.True(t, doc.Unfinished)
+		require.Equal(t, "interrupted", doc.Answers[0].Outcome)
+		require.Contains(t, doc.Answers[0].Sentence, "interrupted")
 		o.Measure = measure
 		_, err = runner.Run(t.Context(), o)
 		require.NoError(t, err)
 		require.Equal(t, *want, *asked)
 	}
+}
+
+// At every moment search.json has an answer for each set of limits, since a killed search writes
+// nothing more.
+func TestAnswersBeforeTheEnd(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Limits = append(o.Limits, limits(t, "median_ttft_ms=500"))
+	measure, seen := o.Measure, 0
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		doc := readDocument(t, o.Dir)
+		require.True(t, doc.Unfinished)
+		require.Len(t, doc.Answers, 2)
+		require.NotNil(t, doc.Answers[0])
+		require.NotNil(t, doc.Answers[1])
+		require.Equal(t, "interrupted", doc.Answers[1].Outcome)
+		if seen == 0 {
+			require.Equal(t, "no answer: the search for the highest request_rate within p99_ttft_ms <= 500 was interrupted "+
+				"(0 probes)", doc.Answers[0].Sentence)
+		}
+		seen++
+		return measure(ctx, ask)
+	}
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.False(t, doc.Unfinished)
+	require.False(t, readDocument(t, o.Dir).Unfinished)
+	require.Equal(t, "found", doc.Answers[1].Outcome)
+}
+
+func readDocument(t *testing.T, dir string) (d runner.Document) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, runner.File))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &d))
+	return d
 }
 
 // A client that leaves no result is no evidence, and is asked again.
@@ -141,11 +178,85 @@ func TestFailedProbes(t *testing.T) {
 func TestSpanOfRates(t *testing.T) {
 	o, asked := options(t, 10.2)
 	o.Goal = search.Goal{}
-	require.NoError(t, runner.FindSpan(t.Context(), &o))
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
 	require.True(t, math.IsInf((*asked)[0], 1))
-	require.Equal(t, search.Goal{Span: search.Span{Min: 0.2, Max: 30, Step: 0.2}, Start: 10}, o.Goal)
-	require.NoError(t, runner.FindSpan(t.Context(), &o))
-	require.Len(t, *asked, 1, "the capacity is measured once")
+	require.Equal(t, 10.0, (*asked)[1], "half of what the server can")
+	q := doc.Question
+	require.Equal(t, []float64{0.2, 30, 0.2}, []float64{q.Min, q.Max, q.Resolution})
+	*asked = nil
+	_, err = runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Empty(t, *asked, "the capacity is measured once")
+}
+
+// A search keeps others out of its folder, whose running probe would look like a killed one.
+func TestOneSearchAtATime(t *testing.T) {
+	o, asked := options(t, 10.2)
+	measure, tried := o.Measure, false
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		if !tried {
+			tried = true
+			doc, err := runner.Run(ctx, o)
+			require.Nil(t, doc)
+			require.ErrorAs(t, err, new(runner.Refusal))
+			require.ErrorContains(t, err, fmt.Sprintf("process %d on ", os.Getpid()))
+			require.Empty(t, *asked)
+			require.DirExists(t, ask.Dir)
+		}
+		return measure(ctx, ask)
+	}
+	_, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	_, err = runner.Run(t.Context(), o)
+	require.NoError(t, err, "the folder is free again")
+}
+
+// Another load is another search. That is said before its capacity is measured or reused.
+func TestAnotherQuestion(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Goal, o.Load, o.Command = search.Goal{}, "input 128", []string{"client"}
+	measure := o.Measure
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		if !math.IsInf(ask.Value, 1) {
+			return errors.New("killed")
+		}
+		return measure(ctx, ask)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := runner.Run(ctx, o)
+	require.Error(t, err)
+	for name, change := range map[string]func(*runner.Options){
+		"load": func(o *runner.Options) { o.Load = "input 4096" }, "speed": func(o *runner.Options) { o.Speed = 10 },
+		"simulated": func(o *runner.Options) { o.Simulated = true },
+		"command":   func(o *runner.Options) { o.Command = []string{"other"} },
+		"max":       func(o *runner.Options) { o.Goal.Max = 7 },
+	} {
+		other := o
+		other.Measure = func(context.Context, runner.Ask) error {
+			require.Fail(t, "measured", name)
+			return nil
+		}
+		change(&other)
+		_, err := runner.Run(t.Context(), other)
+		require.ErrorContains(t, err, "is of another search", name)
+		require.ErrorAs(t, err, new(runner.Refusal))
+	}
+	o.Measure = measure
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, "found", doc.Answers[0].Outcome)
+}
+
+// A lowest rate above what the server can serve is refused once that is known.
+func TestSpanAboveTheCapacity(t *testing.T) {
+	o, asked := options(t, 10.2)
+	o.Goal = search.Goal{Span: search.Span{Min: 100}}
+	_, err := runner.Run(t.Context(), o)
+	require.ErrorAs(t, err, new(runner.Refusal))
+	require.ErrorContains(t, err, "max is 30, but min is 100")
+	require.Len(t, *asked, 1)
 }
 
 func TestReadSLA(t *testing.T) {

@@ -16,21 +16,21 @@ import (
 // capacityDir has the run that shows which rates a server can serve at all.
 const capacityDir = "capacity"
 
-// FindSpan fills in what a search for a rate was not told, from one run whose requests are sent
+// findSpan fills in what a search for a rate was not told, from one run whose requests are sent
 // as fast as they can be: no server keeps up with a higher rate than that run's. It is no
 // evidence about limits.
-func FindSpan(ctx context.Context, o *Options) error {
-	g := &o.Goal
-	if o.Variable == Concurrency {
+func (r *runner) findSpan(ctx context.Context) error {
+	g := &r.Goal
+	if r.Variable == Concurrency {
 		g.Min, g.Step = or(g.Min, 1), or(g.Step, 1)
-		g.Max = or(g.Max, 1024)
+		g.Max = or(g.Max, mostConcurrency)
 		return nil
 	}
 	if g.Max > 0 && g.Step > 0 && g.Start > 0 {
 		g.Min = or(g.Min, g.Step)
 		return nil
 	}
-	most, err := capacity(ctx, o)
+	most, err := r.capacity(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,16 +60,18 @@ func niceStep(x float64) float64 {
 }
 
 // capacity is the rate at which requests were answered that came as fast as they can.
-func capacity(ctx context.Context, o *Options) (float64, error) {
-	dir := filepath.Join(o.Dir, capacityDir)
+func (r *runner) capacity(ctx context.Context) (float64, error) {
+	dir := filepath.Join(r.Dir, capacityDir)
 	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(dir); err != nil { // of a run that was killed
+			return 0, err
+		}
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return 0, err
 		}
-		r := runner{Options: *o}
-		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: o.Seed - 1, Dir: dir}
-		if err := o.Measure(ctx, ask); err != nil {
+		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: r.Seed - 1, Dir: dir}
+		if err := r.Measure(ctx, ask); err != nil {
 			return 0, fmt.Errorf("measure the capacity: %w", err)
 		}
 		part, err = vllmserve.Parser{}.Parse(regular.DirFS(dir))
@@ -80,7 +82,7 @@ func capacity(ctx context.Context, o *Options) (float64, error) {
 	if part.Metrics.RequestThroughput == nil || *part.Metrics.RequestThroughput <= 0 {
 		return 0, errors.New("measure the capacity: no request was answered")
 	}
-	most := *part.Metrics.RequestThroughput / float64(max(o.Speed, 1))
-	o.Said("capacity: %.4g requests/s, as fast as they can be sent", most)
+	most := *part.Metrics.RequestThroughput / float64(r.Speed)
+	r.Said("capacity: %.4g requests/s, as fast as they can be sent", most)
 	return most, nil
 }

@@ -1,0 +1,40 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/profllm/profllm/pkg/search"
+)
+
+// mostLoad is above any that a client can make.
+const mostLoad = 1e9
+
+// mostConcurrency is the default of the highest concurrency.
+const mostConcurrency = 1024
+
+// Check refuses a goal whose loads cannot be measured. A load that is 0 takes its default.
+func Check(variable string, g search.Goal) error {
+	for _, load := range []struct {
+		name  string
+		value float64
+	}{{"min", g.Min}, {"max", g.Max}, {"resolution", g.Step}, {"start", g.Start}} {
+		switch v := load.value; {
+		case math.IsNaN(v) || v < 0 || v > mostLoad:
+			return fmt.Errorf("%s is %g, must be a number above 0, and at most %g", load.name, v, mostLoad)
+		case variable == Concurrency && v != math.Trunc(v):
+			return fmt.Errorf("%s is %g, must be a whole number, since max_concurrency is", load.name, v)
+		}
+	}
+	if math.IsNaN(g.AtLeast) || math.IsInf(g.AtLeast, 0) || g.AtLeast < 0 {
+		return fmt.Errorf("at-least is %g, must be a number above 0", g.AtLeast)
+	}
+	lowest, highest := or(g.Min, g.Step), g.Max
+	if variable == Concurrency {
+		lowest, highest = or(g.Min, 1), or(g.Max, mostConcurrency)
+	}
+	if highest > 0 && highest < lowest {
+		return fmt.Errorf("max is %g, but min is %g", highest, lowest)
+	}
+	return nil
+}
