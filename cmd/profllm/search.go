@@ -72,7 +72,7 @@ func (c *benchSearchCmd) Validate() error {
 		return errors.New("--probe-seconds must be from 0 to 1000000")
 	case c.Processes != 1 || c.Rendezvous != "":
 		return errors.New("--processes and --rendezvous: give them to a client of its own: " +
-			"-- profllm bench serve --processes N …")
+			"-- profllm bench serve --processes 2")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
 	}
