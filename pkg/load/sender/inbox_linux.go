@@ -38,6 +38,7 @@ func (b *inbox) receive(fd int) (p []byte, unixNano int64, err error) {
 	if errno != 0 {
 		return nil, 0, errno
 	}
+	received(fd)
 	return b.buf[:n], b.stamp(), nil
 }
 
