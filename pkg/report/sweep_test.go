@@ -76,7 +76,7 @@ func TestPhasesThatDiffer(t *testing.T) {
 	require.Contains(t, out, "\nlost, no record: no result.json yet")
 	require.NotContains(t, out, "points tried")
 	var page bytes.Buffer
-	require.NoError(t, format.HTML(&page, rep))
+	require.NoError(t, format.Page{}.Write(&page, rep))
 	require.Contains(t, page.String(), ">Throughput by max_concurrency</text>")
 
 	require.Empty(t, report.Build(load(t, root), report.Options{Without: []report.Part{report.PartSweeps}}).Phases)

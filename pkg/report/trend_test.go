@@ -418,7 +418,7 @@ func TestTrendLackingMetric(t *testing.T) {
 		require.NoError(t, format.Write(&b, r, name), name)
 	}
 	var page bytes.Buffer
-	require.NoError(t, format.HTML(&page, r))
+	require.NoError(t, format.Page{}.Write(&page, r))
 	require.NoError(t, format.JUnit(&page, r))
 	_, err := format.Otava(&page, r)
 	require.NoError(t, err)

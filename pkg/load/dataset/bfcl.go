@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +24,7 @@ func (s *Source) functionCalls(d drawing) ([]Request, error) {
 		return nil, errNoChat
 	}
 	var files [][]pyjson.Value
-	for category := range strings.SplitSeq(or2(s.BfclCategories, bfclFiles), ",") {
+	for category := range strings.SplitSeq(cmp.Or(s.BfclCategories, bfclFiles), ",") {
 		path := filepath.Join(d.path, "BFCL_v3_"+strings.TrimSpace(category)+".json")
 		var entries []pyjson.Value
 		err := eachObject(path, func(v pyjson.Value) error {

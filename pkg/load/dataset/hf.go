@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (s *Source) huggingFace(d drawing) ([]Request, error) {
 		return s.functionCalls(d)
 	}
 	set := hfSets()[s.hfName()]
-	files, err := hfFiles(d.path, s.HFSubset, set.subset, or2(s.HFSplit, set.split))
+	files, err := hfFiles(d.path, s.HFSubset, set.subset, cmp.Or(s.HFSplit, set.split))
 	if err != nil {
 		return nil, err
 	}
@@ -123,13 +124,6 @@ func (s *Source) huggingFace(d drawing) ([]Request, error) {
 		return nil, err
 	}
 	return s.more(requests, s.NumPrompts, s.Seed), nil
-}
-
-func or2(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // permute brings entries into the order that Hugging Face's library gives a set of up to 1000
@@ -327,7 +321,7 @@ func hfFiles(path, asked, subset, split string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if of := narrow(path, files, or2(asked, subset)); len(of) > 0 {
+	if of := narrow(path, files, cmp.Or(asked, subset)); len(of) > 0 {
 		files = of
 	} else if asked != "" && len(files) > 0 {
 		return nil, fmt.Errorf("%s has no file with %q in its name (--hf-subset)", path, asked)

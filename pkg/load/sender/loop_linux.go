@@ -80,13 +80,10 @@ func reachable(ctx context.Context, addrs []netip.Addr, port uint16) netip.AddrP
 	return netip.AddrPortFrom(addrs[0], port)
 }
 
-// share returns part k of n of a total.
-func share(total, k, n int) int { return total/n + min(max(total%n-k, 0), 1) }
-
 func (ls *loops) Connect(ctx context.Context, n int, clock func() int64) {
 	var wg sync.WaitGroup
 	for k, l := range ls.loops {
-		wg.Go(func() { l.connect(ctx, share(n, k, len(ls.loops)), clock) })
+		wg.Go(func() { l.connect(ctx, Part(n, k, len(ls.loops)), clock) })
 	}
 	wg.Wait()
 }
@@ -97,7 +94,7 @@ func (ls *loops) Run(ctx context.Context, load *Load) Stats {
 	stats := make([]Stats, len(used))
 	var wg sync.WaitGroup
 	for k, l := range used {
-		wg.Go(func() { stats[k] = l.run(ctx, feed, share(load.Limit, k, len(used))) })
+		wg.Go(func() { stats[k] = l.run(ctx, feed, Part(load.Limit, k, len(used))) })
 	}
 	wg.Wait()
 	var all Stats

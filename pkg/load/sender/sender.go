@@ -203,6 +203,9 @@ const (
 	IdleLimit = 4 * time.Second
 )
 
+// Part returns part k of n of a total.
+func Part(total, k, n int) int { return total/n + min(max(total%n-k, 0), 1) }
+
 // A feeder hands out the requests of a load in order.
 type feeder struct {
 	load *Load

@@ -267,12 +267,12 @@ func (s *shared) Connect(ctx context.Context, n int, clock func() int64) {
 	var wg sync.WaitGroup
 	for _, p := range s.peers {
 		wg.Go(func() {
-			if _, err := p.ask(ctx, order{Kind: connect, Streams: part(n, p.rank, s.ranks)}); err != nil {
+			if _, err := p.ask(ctx, order{Kind: connect, Streams: sender.Part(n, p.rank, s.ranks)}); err != nil {
 				s.lost(err)
 			}
 		})
 	}
-	s.Sender.Connect(ctx, part(n, 0, s.ranks), clock)
+	s.Sender.Connect(ctx, sender.Part(n, 0, s.ranks), clock)
 	wg.Wait()
 }
 
@@ -355,8 +355,5 @@ func (p *peer) takeOver(load *sender.Load, r *report) error {
 func Take(load *sender.Load, rank, ranks int) {
 	places := load.Limit
 	load.Mine = func(i int) bool { return i%places%ranks == rank }
-	load.Limit = part(places, rank, ranks)
+	load.Limit = sender.Part(places, rank, ranks)
 }
-
-// part returns part k of n of a total.
-func part(total, k, n int) int { return total/n + min(max(total%n-k, 0), 1) }

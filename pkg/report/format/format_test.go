@@ -32,7 +32,7 @@ func TestJudgementForms(t *testing.T) {
 	require.Equal(t, "two/a/3", r.Judgements[0].Second.MedianRun, "-0.2 % is the lower of the middle two of six")
 	var text, page, markdown, csv bytes.Buffer
 	require.NoError(t, format.Text(&text, r))
-	require.NoError(t, format.HTML(&page, r))
+	require.NoError(t, format.Page{}.Write(&page, r))
 	require.NoError(t, format.Markdown(&markdown, r))
 	require.NoError(t, format.CSV(&csv, r))
 	for _, want := range []string{"Verdict: a: regressed", "7 v 6", "median-throughput run one/a/6",
@@ -57,7 +57,7 @@ func TestTrendForms(t *testing.T) {
 	r := trace(t, []string{"throughput", "median_ttft_ms"}, nil, "one")
 	var text, page, markdown, table bytes.Buffer
 	require.NoError(t, format.Text(&text, r))
-	require.NoError(t, format.HTML(&page, r))
+	require.NoError(t, format.Page{}.Write(&page, r))
 	require.NoError(t, format.Markdown(&markdown, r))
 	require.NoError(t, format.CSV(&table, r))
 	require.Regexp(t, `Throughput \(tok/s\) +24 +1059\.\d+ .*improved, accuracy-unchecked +[▁▂▃▄▅▆▇█]{12}\|[▁▂▃▄▅▆▇█]{12}`, text.String())
@@ -132,7 +132,7 @@ func TestHostileNames(t *testing.T) {
 	rep.Notes = []string{evil}
 
 	var page bytes.Buffer
-	require.NoError(t, format.HTML(&page, rep))
+	require.NoError(t, format.Page{}.Write(&page, rep))
 	html := page.String()
 	require.Equal(t, 1, strings.Count(strings.ToLower(html), "<script"))
 	require.NotContains(t, html, "<img")
@@ -177,7 +177,7 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 	inTemp(t)
 	night(t)
 	var page bytes.Buffer
-	require.NoError(t, format.HTML(&page, report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}})))
+	require.NoError(t, format.Page{}.Write(&page, report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}})))
 	html := page.String()
 	require.NotRegexp(t, `(?i)src\s*=|href\s*=\s*"[^#]|@import|url\(`, html)
 	require.NotRegexp(t, `https?://`, strings.ReplaceAll(html, "http://www.w3.org/2000/svg", ""))
@@ -214,7 +214,7 @@ func TestCurves(t *testing.T) {
 	inTemp(t)
 	curve(t, []int{1, 2}, 1, [2]int{16, 80}, [2]int{1, 40}, [2]int{4, 40})
 	var page bytes.Buffer
-	require.NoError(t, format.HTML(&page, report.Build(load(t, root), report.Options{})))
+	require.NoError(t, format.Page{}.Write(&page, report.Build(load(t, root), report.Options{})))
 	html := page.String()
 	from := strings.Index(html, ">Throughput by max_concurrency</text>")
 	require.Positive(t, from)
@@ -233,7 +233,7 @@ func TestCurves(t *testing.T) {
 	inTemp(t)
 	night(t)
 	page.Reset()
-	require.NoError(t, format.HTML(&page, report.Build(load(t, root), report.Options{})))
+	require.NoError(t, format.Page{}.Write(&page, report.Build(load(t, root), report.Options{})))
 	require.Contains(t, page.String(), ">Throughput by max_num_seqs</text>", "a sweep of one setting is drawn over it")
 }
 

@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 	require.Equal(t, toJSON(t, rep), toJSON(t, report.Build(load(t, "results"), report.Options{})),
 		"the same records give the same report")
 	for name, form := range map[string]func(io.Writer, *report.Report) error{
-		"night.txt": format.Text, "night.md": format.Markdown, "night.csv": format.CSV, "night.json": format.JSON, "night.html": format.HTML,
+		"night.txt": format.Text, "night.md": format.Markdown, "night.csv": format.CSV, "night.json": format.JSON, "night.html": format.Page{}.Write,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

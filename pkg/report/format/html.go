@@ -44,9 +44,6 @@ type Page struct {
 	Link func(dir string) string
 }
 
-// HTML writes a page without links to runs.
-func HTML(w io.Writer, r *report.Report) error { return Page{}.Write(w, r) }
-
 // section is a block of the page.
 type section struct {
 	ID      string
