@@ -144,7 +144,8 @@ func (a *app) measureSuites(
 		if ctx.Err() != nil {
 			return failed, context.Cause(ctx)
 		}
-		begun := a.now()
+		begun, at := a.now(), fmt.Sprintf("%d/%d %s", i+1, len(loads), loads[i].Label)
+		a.logf("%s", at)
 		o, err := s.Measure(ctx, &loads[i])
 		if err != nil {
 			return failed, err
@@ -160,13 +161,14 @@ func (a *app) measureSuites(
 			e.Error = o.Failed.Error()
 			text = "failed: " + e.Error
 		}
-		a.logf("%d/%d %s: %s", i+1, len(loads), loads[i].Label, text)
+		a.logf("%s: %s", at, text)
 	}
 	return failed, nil
 }
 
 // session looks for the server, and decides where results go.
 func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, error) {
+	a.logf("ask the server which models it has")
 	server, err := apicheck.Open(ctx, apicheck.Options{
 		Address: c.BaseURL, Model: c.Model, APIKey: a.env("OPENAI_API_KEY"), Insecure: c.Insecure,
 		Timeout: time.Minute, Proxy: http.ProxyFromEnvironment,

@@ -66,7 +66,7 @@ type Options struct {
 
 	Measure func(ctx context.Context, ask Ask) error
 	Now     func() time.Time
-	Said    func(format string, args ...any) // of each probe
+	Said    func(format string, args ...any) // as a probe begins, and of its result
 }
 
 // Document is search.json.
@@ -320,6 +320,7 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	if err := writeProbe(dir, &p); err != nil {
 		return err
 	}
+	r.Said("%s: %s = %g, %d requests", p.Name, r.Variable, value, p.NumPrompts)
 	err := r.Measure(ctx, Ask{Value: value, NumPrompts: p.NumPrompts, Seed: p.Seed, Dir: dir})
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), err)
@@ -333,7 +334,7 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 		return err
 	}
 	r.doc.Probes = append(r.doc.Probes, p)
-	r.Said("%s = %g: %s", r.Variable, value, r.said(&p))
+	r.Said("%s: %s", p.Name, r.said(&p))
 	return r.save()
 }
 

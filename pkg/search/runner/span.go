@@ -71,6 +71,7 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: r.Seed - 1, Dir: dir}
+		r.Said("capacity: %d requests, sent as fast as they can be", ask.NumPrompts)
 		if err := r.Measure(ctx, ask); err != nil {
 			return 0, fmt.Errorf("measure the capacity: %w", err)
 		}
@@ -83,6 +84,6 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 		return 0, errors.New("measure the capacity: no request was answered")
 	}
 	most := *part.Metrics.RequestThroughput / float64(r.Speed)
-	r.Said("capacity: %.4g requests/s, as fast as they can be sent", most)
+	r.Said("capacity: %.4g requests/s", most)
 	return most, nil
 }
