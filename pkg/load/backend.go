@@ -202,7 +202,7 @@ func requestMembers(o *Options, name string) Object {
 		b.mark("model", modelMark)
 	}
 	o.protocol().members(b)
-	if o.IgnoreEOS || !o.pools() && o.FullAnswers() {
+	if o.fullAnswers() {
 		b.put("ignore_eos", true)
 	}
 	if o.ChatTemplateKwargs != nil && o.serverTemplates() { // else the data set applies the template

@@ -94,8 +94,8 @@ type conversations struct {
 	all   []*conversation
 }
 
-// newConversations lays out conversations as requests for answers of that length.
-func newConversations(list []dataset.Conversation, output int, o *Options) (*conversations, []dataset.Request) {
+// newConversations lays out conversations as requests.
+func newConversations(list []dataset.Conversation, o *Options) (*conversations, []dataset.Request) {
 	c := &conversations{heads: len(list), keep: o.SaveDetailed,
 		delay: int64(o.ConversationTurnDelayMean * float64(time.Millisecond))}
 	var requests []dataset.Request
@@ -118,7 +118,8 @@ func newConversations(list []dataset.Conversation, output int, o *Options) (*con
 			}
 			last[k] = len(requests)
 			c.turn, c.talk, c.next = append(c.turn, n), append(c.talk, k), append(c.next, -1)
-			requests = append(requests, dataset.Request{Prompt: turn{c.all[k], n}, Input: dataset.Unknown, Output: output})
+			requests = append(requests, dataset.Request{Prompt: turn{c.all[k], n}, Input: dataset.Unknown,
+				Output: one.Outputs[n]})
 		}
 		if len(requests) == before {
 			return c, requests
@@ -161,7 +162,22 @@ func (o *Options) recorded(stderr io.Writer) ([]dataset.Conversation, error) {
 		fmt.Fprintf(stderr, "%d of %d conversations were left out: they have no turn of a user, or other roles\n", left,
 			left+len(list))
 	}
-	return o.fit(list), nil
+	list = o.fit(list)
+	o.drawOutputs(list)
+	return list, nil
+}
+
+// drawOutputs draws the length of each answer, which no file says.
+func (o *Options) drawOutputs(list []dataset.Conversation) {
+	turns := 0
+	for _, c := range list {
+		turns += len(c.Turns)
+	}
+	lengths := o.Outputs(turns)
+	for k := range list { // a conversation that occurs twice shares its turns, not its lengths
+		n := len(list[k].Turns)
+		list[k].Outputs, lengths = lengths[:n], lengths[n:]
+	}
 }
 
 // fit keeps as many conversations as are wanted: --conversation-num, which goes through the list
@@ -180,6 +196,12 @@ func (o *Options) fit(list []dataset.Conversation) []dataset.Conversation {
 		}
 	}
 	return list
+}
+
+// fullAnswers reports whether answers have the length that is asked for, whatever the model would
+// write: if the user wants that, or if the prompts are drawn, to which an answer has no natural end.
+func (o *Options) fullAnswers() bool {
+	return o.IgnoreEOS || !o.pools() && o.FullAnswers() && o.ConversationFile == ""
 }
 
 // random returns random conversations. Only their first turns begin with the prefix, which the
@@ -202,7 +224,9 @@ func (o *Options) random(ctx context.Context, m model, api *server, stderr io.Wr
 	list := make([]dataset.Conversation, n)
 	for i := range prompts {
 		text, _ := prompts[i].Prompt.(dataset.Text)
-		list[i%n].Turns = append(list[i%n].Turns, dataset.Said("user", string(text)))
+		talk := &list[i%n]
+		talk.Turns = append(talk.Turns, dataset.Said("user", string(text)))
+		talk.Outputs = append(talk.Outputs, prompts[i].Output)
 	}
 	return list, nil
 }
@@ -219,7 +243,7 @@ func newTalks(ctx context.Context, o *Options, m model, api *server, stderr io.W
 	if err != nil {
 		return nil, err
 	}
-	talks, requests := newConversations(list, o.RandomOutput(), o)
+	talks, requests := newConversations(list, o)
 	b := bodiesOf(o, m.name, requests)
 	b.talks = talks
 	if b.models != nil { // a conversation stays with its adapter, which has its KV cache

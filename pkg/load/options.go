@@ -47,7 +47,7 @@ type Options struct {
 	Talk
 	Plots
 
-	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
+	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random prompts and timed_trace."`
 	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
 	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
 	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the model's chat template."`

@@ -13,8 +13,9 @@ import (
 // A Conversation is what its user says, turn by turn. What an assistant once answered is not part
 // of it: answers come from the server.
 type Conversation struct {
-	System []json.RawMessage // messages before the first turn
-	Turns  []json.RawMessage // messages of the user
+	System  []json.RawMessage // messages before the first turn
+	Turns   []json.RawMessage // messages of the user
+	Outputs []int             // tokens to ask for in each turn
 }
 
 // A said is one message of a recorded conversation, by OpenAI's keys or by those of ShareGPT.

@@ -77,6 +77,19 @@ func (f *Flags) Random(vocabulary int) []Request {
 	return requests
 }
 
+// Outputs draws the lengths of n answers to prompts that are not drawn, in tokens: by
+// --random-output-len and the range ratio of outputs.
+func (f *Flags) Outputs(n int) []int {
+	rng := rand.New(rand.NewPCG(uint64(f.Seed), lengthStream))
+	lo, hi := spread(f.RandomOutput(), f.RandomRangeRatio.Output)
+	lo = max(lo, 1)
+	lengths := make([]int, n)
+	for i := range lengths {
+		lengths[i] = lo + rng.IntN(max(hi-lo, 0)+1)
+	}
+	return lengths
+}
+
 // spread returns the bounds between which lengths are drawn.
 func spread(length int, ratio float64) (lo, hi int) {
 	return int(math.Floor(float64(length) * (1 - ratio))), int(math.Ceil(float64(length) * (1 + ratio)))
