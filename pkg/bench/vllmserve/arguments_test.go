@@ -364,6 +364,7 @@ func TestOwnArguments(t *testing.T) {
 		"dataset_name = 'custom'":                      "--dataset-name custom needs --dataset-path",
 		"dataset_name = 'sharegpt'\nself_timed = true": "--self-timed is refused",
 		"ramp_up_strategy = 'linear'":                  "needs --ramp-up-start-rps",
+		"no_oversample = false":                        "hint: remove it: an option without a value",
 		"temperature = true":                           "bench_cmd_args.temperature",
 		"goodput = ['ttfb:100']":                       "goodput",
 	} {
