@@ -50,26 +50,49 @@ func (o *Options) checkPlots() error {
 	return nil
 }
 
+// The beginnings of the drawings, by which an older one is known.
+const (
+	timelineHead = "<!DOCTYPE html>\n" + `<html lang="en"><head><meta charset="utf-8"><title>Timeline of `
+	drawingHead  = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" ` +
+		`font-size="12">` + "\n"
+)
+
+// plotFiles are the drawings that are wanted, beside a result of that name; none if it has no name yet.
+func (o *Options) plotFiles(result string) []durable.Output {
+	if result == "" {
+		return nil
+	}
+	stem := strings.TrimSuffix(filepath.Join(o.ResultDir, result), filepath.Ext(result))
+	begins := func(with string) func([]byte) bool {
+		return func(head []byte) bool { return bytes.HasPrefix(head, []byte(with)) }
+	}
+	var files []durable.Output
+	if o.PlotTimeline {
+		files = append(files, durable.Output{Option: "--plot-timeline", Path: stem + ".timeline.html",
+			Kind: "a timeline of a load client", MakesFolder: true, Ours: begins(timelineHead)})
+	}
+	if o.PlotDatasetStats {
+		files = append(files, durable.Output{Option: "--plot-dataset-stats", Path: stem + ".dataset_stats.svg",
+			Kind: "a plot of a load client", MakesFolder: true,
+			Ours: begins(fmt.Sprintf(drawingHead, 3*histogramWidth, histogramHeight))})
+	}
+	return files
+}
+
 // plot writes the drawings that are wanted, and says where they are.
 func (m *measurement) plot(r *Report, stderr io.Writer) error {
-	o := m.options
-	stem := strings.TrimSuffix(filepath.Join(o.ResultDir, r.fileName(o)), filepath.Ext(r.fileName(o)))
-	for _, p := range []struct {
-		wanted bool
-		name   string
-		draw   func() []byte
-	}{{o.PlotTimeline, stem + ".timeline.html", m.timeline},
-		{o.PlotDatasetStats, stem + ".dataset_stats.svg", m.lengths}} {
-		if !p.wanted {
-			continue
+	draw := map[string]func() []byte{"--plot-timeline": m.timeline, "--plot-dataset-stats": m.lengths}
+	for _, out := range m.options.plotFiles(r.fileName(m.options)) {
+		if err := durable.CheckOutputs(out); err != nil {
+			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(p.name), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Dir(out.Path), 0o777); err != nil {
 			return fmt.Errorf("make the folder of a plot: %w", err)
 		}
-		if err := durable.WriteFile(p.name, p.draw(), 0o666); err != nil {
+		if err := durable.WriteFile(out.Path, draw[out.Option](), 0o666); err != nil {
 			return fmt.Errorf("write a plot: %w", err)
 		}
-		fmt.Fprintf(stderr, "wrote %s\n", p.name)
+		fmt.Fprintf(stderr, "wrote %s\n", out.Path)
 	}
 	return nil
 }
@@ -101,11 +124,8 @@ func (m *measurement) timeline() []byte {
 	}
 	height := len(rows)*rowHeight + 2*plotMargin
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title></head><body>\n",
-		html.EscapeString("Timeline of "+m.model.id))
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
-		`font-size="12">`+"\n",
-		timelineWidth, height)
+	b.WriteString(timelineHead + html.EscapeString(m.model.id) + "</title></head><body>\n")
+	fmt.Fprintf(&b, drawingHead, timelineWidth, height)
 	for k, label := range []string{"TTFT", fmt.Sprintf("ITL < %g ms", low), fmt.Sprintf("%g ms ≤ ITL < %g ms", low, high),
 		fmt.Sprintf("ITL ≥ %g ms", high)} {
 		fmt.Fprintf(&b, `<rect x="%d" y="12" width="12" height="12" fill="%s"/><text x="%d" y="23">%s</text>`+"\n",
@@ -167,9 +187,7 @@ func (m *measurement) lengths() []byte {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
-		`font-size="12">`+"\n",
-		3*histogramWidth, histogramHeight)
+	fmt.Fprintf(&b, drawingHead, 3*histogramWidth, histogramHeight)
 	for k, h := range []struct {
 		title  string
 		values []int
