@@ -54,6 +54,9 @@ func eachLine(path string, take func(n int, line []byte) error) error {
 	}
 }
 
+// errEnough ends the reading of a file of which no more is needed.
+var errEnough = errors.New("enough was read")
+
 // unreadable says what is wrong with a file that cannot be read, and what to do.
 func unreadable(path string, err error) error {
 	if errors.Is(err, regular.ErrKind) {

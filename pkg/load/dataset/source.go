@@ -39,6 +39,8 @@ type Source struct {
 	// file if it is absent.
 	Fetch func(ctx context.Context, name string) (string, error)
 	Log   func(format string, args ...any)
+
+	most int // of a [holding]; 0 is the usual one
 }
 
 // drawing is what lasts as long as one call of Requests.

@@ -188,15 +188,88 @@ func TestTraces(t *testing.T) {
 	require.Len(t, requests, 3)
 	require.Equal(t, 1500*time.Millisecond, requests[0].Due)
 	require.Equal(t, 2500*time.Millisecond, requests[1].Due)
-	a, b := requests[0].Prompt.(IDs), requests[1].Prompt.(IDs)
-	require.Len(t, a, 20)
-	require.Len(t, b, 36)
+	a, b := requests[0].Prompt.(Tokens).List(20), requests[1].Prompt.(Tokens).List(36)
+	require.Equal(t, []int{20, 36, 5}, []int{requests[0].Input, requests[1].Input, requests[2].Input})
+	var sent []int
+	require.NoError(t, json.Unmarshal(requests[1].Prompt.AppendJSON(nil), &sent))
+	require.Equal(t, b, sent)
+	require.Equal(t, append(sent, sent[:10]...), requests[1].Prompt.(Tokens).List(46), "starts again at its end")
 	require.Equal(t, a[:16], b[:16], "the same hash, the same tokens")
 	require.NotEqual(t, a[16:], b[16:20], "a block that ends early is another one")
-	require.Len(t, requests[2].Prompt, 5, "without hashes, a prompt of its own")
+	require.NotEqual(t, a[:5], requests[2].Prompt.(Tokens).List(5), "without hashes, a prompt of its own")
 	_, _, err = ask(t, "timed_trace", path, func(s *Source) { s.TimedTraceLabelTimestamp = "at" })
 	require.ErrorContains(t, err, ":1: ")
 	require.ErrorContains(t, err, "--timed-trace-label-timestamp")
+}
+
+// What prompts take of memory is bounded, and what they share is held once.
+func TestTracesAreBounded(t *testing.T) {
+	line := func(hashes string, length int) string {
+		return fmt.Sprintf(`{"timestamp":1,"input_length":%d,"output_length":3,"hash_ids":[%s]}`+"\n", length, hashes)
+	}
+	bounded := func(n, most int) func(*Source) {
+		return func(s *Source) { s.NumPrompts, s.TimedTraceChunkHashSize, s.most = n, 500, most }
+	}
+	shared := write(t, "shared.jsonl", strings.Repeat(line("7,8", 1000), 20))
+	requests, _, err := ask(t, "timed_trace", shared, bounded(-1, 2000))
+	require.NoError(t, err)
+	require.Len(t, requests, 20)
+
+	own := ""
+	for k := range 5 {
+		own += line(fmt.Sprintf("%d,%d", 2*k, 2*k+1), 1000)
+	}
+	path := write(t, "own.jsonl", own)
+	_, _, err = ask(t, "timed_trace", path, bounded(-1, 4000))
+	require.ErrorIs(t, err, errHeld)
+	require.ErrorContains(t, err, "own.jsonl:4: the prompts are too large: they take more than 0 MiB of memory: set --num-prompts to 3 or less")
+	requests, _, err = ask(t, "timed_trace", path, bounded(3, 4000))
+	require.NoError(t, err)
+	require.Len(t, requests, 3)
+	_, _, err = ask(t, "timed_trace", path, bounded(-1, 100))
+	require.ErrorIs(t, err, errHeld)
+	require.NotContains(t, err.Error(), "--num-prompts", "no number of them is small enough")
+
+	requests, _, err = ask(t, "timed_trace", write(t, "t.jsonl", line("1", 3)+"no JSON"), func(s *Source) { s.NumPrompts = 1 })
+	require.NoError(t, err, "what is not needed is not read")
+	require.Len(t, requests, 1)
+}
+
+func TestBurstsAreBounded(t *testing.T) {
+	const head = "Model,Request tokens,Response tokens\n"
+	path := write(t, "b.csv", head+strings.Repeat("GPT-4,500,6\n", 20))
+	rows, err := readBursts(path, 20)
+	require.NoError(t, err)
+	require.Len(t, rows, 20)
+	_, err = readBursts(path, 19)
+	require.ErrorContains(t, err, "b.csv: the table has more than 19 rows of GPT-4")
+
+	requests, _, err := ask(t, "burstgpt", path, func(s *Source) { s.most = 10 })
+	require.NoError(t, err, "ids are not held")
+	require.Equal(t, []int{1001, 1002}, requests[1].Prompt.(Tokens).List(2))
+	require.Equal(t, 1001, requests[1].Prompt.(Tokens).List(501)[500], "starts again at its end")
+	for _, text := range []func(*Source){
+		func(s *Source) { s.Chat = true }, func(s *Source) { s.Local = words100(t) },
+	} {
+		_, _, err = ask(t, "burstgpt", path, func(s *Source) { text(s); s.most = 2000 })
+		require.ErrorContains(t, err, "set --num-prompts to 3 or less")
+		_, _, err = ask(t, "burstgpt", path, func(s *Source) { text(s); s.NumPrompts, s.most = 3, 2000 })
+		require.NoError(t, err)
+	}
+
+	path = write(t, "b.csv", head+"GPT-4,\"5"+strings.Repeat("\nGPT-4,5,6", rowLimit/5))
+	_, err = readBursts(path, mostBursts)
+	require.ErrorContains(t, err, "b.csv: a row is longer than 1 MiB")
+}
+
+// Texts are asked for in parts, and stay in their order.
+func TestManyBurstsBecomeText(t *testing.T) {
+	path := write(t, "b.csv", "Model,Request tokens,Response tokens\nGPT-4,700000,6\n")
+	requests, _, err := ask(t, "burstgpt", path, func(s *Source) { s.NumPrompts, s.Local = 3, words100(t) })
+	require.NoError(t, err)
+	for i, r := range requests {
+		require.True(t, strings.HasPrefix(string(r.Prompt.(Text)), fmt.Sprintf("w%d w%d ", i, i+1)))
+	}
 }
 
 // CPython 3.11 with PYTHONHASHSEED=0.
