@@ -237,7 +237,7 @@ func members(prompt string, answer ...string) func(pyjson.Value) (hfEntry, error
 
 func readTurn(v pyjson.Value) (e hfEntry, err error) {
 	var ok bool
-	e.turn, ok, err = conversation(v)
+	e.turn, ok, err = firstTurn(v)
 	e.skip = !ok
 	return e, err
 }
