@@ -206,7 +206,10 @@ func (o *Options) fullAnswers() bool {
 
 // random returns random conversations. Only their first turns begin with the prefix, which the
 // later ones have in their history.
-func (o *Options) random(ctx context.Context, m model, api *server, stderr io.Writer) ([]dataset.Conversation, error) {
+// words reports whether they are plain words.
+func (o *Options) random(
+	ctx context.Context, m model, api *server, stderr io.Writer,
+) (list []dataset.Conversation, words bool, err error) {
 	turns, n := o.ConversationTurnMean, o.ConversationNum
 	if n == 0 {
 		n = max(o.NumPrompts/o.ConversationTurnMean, 1)
@@ -218,34 +221,35 @@ func (o *Options) random(ctx context.Context, m model, api *server, stderr io.Wr
 		flags.NumPrompts, flags.RandomPrefixLen = n*turns, 0
 		prompts = append(prompts, flags.Random(m.vocabulary)[n:]...)
 	}
-	if err := promptTexts(ctx, prompts, textPrompt, m, api, stderr); err != nil {
-		return nil, err
+	if words, err = promptTexts(ctx, prompts, textPrompt, m, api, stderr); err != nil {
+		return nil, false, err
 	}
-	list := make([]dataset.Conversation, n)
+	list = make([]dataset.Conversation, n)
 	for i := range prompts {
 		text, _ := prompts[i].Prompt.(dataset.Text)
 		talk := &list[i%n]
 		talk.Turns = append(talk.Turns, dataset.Said("user", string(text)))
 		talk.Outputs = append(talk.Outputs, prompts[i].Output)
 	}
-	return list, nil
+	return list, words, nil
 }
 
 // newTalks builds the bodies of conversations.
 func newTalks(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
 	var list []dataset.Conversation
+	var words bool
 	var err error
 	if o.ConversationFile != "" {
 		list, err = o.recorded(stderr)
 	} else {
-		list, err = o.random(ctx, m, api, stderr)
+		list, words, err = o.random(ctx, m, api, stderr)
 	}
 	if err != nil {
 		return nil, err
 	}
 	talks, requests := newConversations(list, o)
 	b := bodiesOf(o, m.name, requests)
-	b.talks = talks
+	b.talks, b.plainWords = talks, words
 	if b.models != nil { // a conversation stays with its adapter, which has its KV cache
 		for i, talk := range talks.talk {
 			b.models[i] = b.models[talk]

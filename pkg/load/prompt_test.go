@@ -1,12 +1,68 @@
 package load
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/load/loadtest"
 )
+
+// The result says what was sent, and who turned text into tokens or back.
+func TestKindsOfPrompts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"prompt":"w1 w2","messages":[{"role":"user","content":"w1 w2"}]}`), 0o600))
+	custom := " --dataset-name custom --custom-output-len 3 --dataset-path " + file
+	for name, tt := range map[string]struct {
+		tokenizer   bool
+		flags, want string
+	}{
+		"drawn ids":               {true, "", `{"kind":"token_ids","tokenizer":"none"}`},
+		"drawn chats":             {true, "--backend openai-chat", `{"kind":"messages","tokenizer":"server"}`},
+		"drawn chats in words":    {false, "--backend openai-chat", `{"kind":"messages","tokenizer":"none","plain_words":true}`},
+		"a file, as it is":        {true, "--skip-chat-template" + custom, `{"kind":"text","tokenizer":"none"}`},
+		"a file, as chats":        {false, "--backend openai-chat" + custom, `{"kind":"messages","tokenizer":"none"}`},
+		"a file, in the template": {true, custom, `{"kind":"token_ids","tokenizer":"server"}`},
+		"drawn conversations":     {true, "--backend openai-chat --conversation-turn-mean 2", `{"kind":"messages","tokenizer":"server"}`},
+		"conversations in words": {false, "--backend openai-chat --conversation-turn-mean 2",
+			`{"kind":"messages","tokenizer":"none","plain_words":true}`},
+		"batches of drawn ids": {true, "--backend openai-embeddings --random-batch-size 2", `{"kind":"token_ids","tokenizer":"none"}`},
+		"queries and documents": {true, "--backend vllm-rerank --dataset-name random-rerank --random-input-len 40 --random-batch-size 2",
+			`{"kind":"text","tokenizer":"none","plain_words":true}`},
+		"recorded conversations": {true, "--backend openai-chat --conversation-file " + file, `{"kind":"messages","tokenizer":"none"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tt.tokenizer {
+					_, _ = io.WriteString(w, `{"prompt":"w1 w2","tokens":[1,2]}`)
+				} else {
+					http.NotFound(w, r)
+				}
+			}))
+			defer s.Close()
+			o := parse(t, "--model m --num-prompts 4 --random-input-len 2 --base-url "+s.URL+" "+tt.flags)
+			require.NoError(t, o.Validate())
+			api := newServer(&o)
+			b, err := newBodies(t.Context(), &o, model{name: "m"}, api, io.Discard)
+			require.NoError(t, err)
+			raw, err := json.Marshal(b.prompts(api))
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(raw))
+		})
+	}
+	r, err := Run(t.Context(), against(t, start(t, loadtest.Options{}), ""), time.Now, io.Discard, io.Discard)
+	require.NoError(t, err)
+	raw, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `,"prompts":{"kind":"token_ids","tokenizer":"none"},`)
+}
 
 func TestVocabularySize(t *testing.T) {
 	tests := map[string]struct {

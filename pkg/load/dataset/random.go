@@ -213,6 +213,7 @@ func (s *Source) rerankWords(n, queryLen, between int) (texts []string, lengths 
 		length := lo + rng.IntN(hi-lo+1)
 		texts, lengths = append(texts, Words(source.list(i, length))), append(lengths, length)
 	}
+	s.PlainWords = true
 	s.Log("queries and documents are plain words, because there is no tokenizer: their lengths are about right")
 	return texts, lengths, nil
 }

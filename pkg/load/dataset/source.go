@@ -39,6 +39,8 @@ type Source struct {
 	// file if it is absent.
 	Fetch func(ctx context.Context, name string) (string, error)
 	Log   func(format string, args ...any)
+	// PlainWords is set by Requests: plain words stand for tokens, because there is no tokenizer.
+	PlainWords bool
 
 	most int // of a [holding]; 0 is the usual one
 }
