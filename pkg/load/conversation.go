@@ -47,7 +47,8 @@ func (o *Options) checkTalk() error {
 	case o.RandomBatchSize > 1:
 		return errors.New("--random-batch-size: a turn of a conversation is one prompt")
 	case o.DatasetName != "random":
-		return fmt.Errorf("--dataset-name %s: conversations are random, or come from --conversation-file", o.DatasetName)
+		return fmt.Errorf("--dataset-name %s: conversations are random, or come from --conversation-file",
+			o.DatasetName)
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func TestConversationsAreSentTurnByTurn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "talks.jsonl")
 	var lines strings.Builder
 	for k := range 6 {
-		fmt.Fprintf(&lines, `{"messages":[{"role":"system","content":"s%d"},{"role":"user","content":"%da"},{"role":"assistant","content":"old"},{"role":"user","content":"%d\"b"},{"role":"user","content":"%dc"}]}`+"\n", k, k, k, k)
+		fmt.Fprintf(&lines,
+			`{"messages":[{"role":"system","content":"s%d"},{"role":"user","content":"%da"},{"role":"assistant","content":"old"},{"role":"user","content":"%d\"b"},{"role":"user","content":"%dc"}]}`+"\n", k, k, k, k)
 	}
 	require.NoError(t, os.WriteFile(file, []byte(lines.String()+`{"messages":[]}`), 0o644))
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
@@ -136,8 +137,9 @@ func TestConversationEndsWithATurnThatFails(t *testing.T) {
 			}
 			return messages[0] == first && len(messages) == 3
 		}
-		r, _, err := run(t.Context(), parse(t, "--model m --backend openai-chat --random-input-len 4 --random-output-len 2 "+
-			"--conversation-turn-mean 4 --conversation-num 3 --base-url "+s.URL))
+		r, _, err := run(t.Context(), parse(t,
+			"--model m --backend openai-chat --random-input-len 4 --random-output-len 2 "+
+				"--conversation-turn-mean 4 --conversation-num 3 --base-url "+s.URL))
 		require.NoError(t, err)
 		require.Equal(t, [2]int{9, 1}, [2]int{r.Completed, r.Failed})
 		require.Equal(t, 2, r.Client.Turns.Skipped)
@@ -169,7 +171,8 @@ func TestRandomConversations(t *testing.T) {
 // else if the user wants them.
 func TestLengthsOfConversations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "talks.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`), 0o644))
+	require.NoError(t, os.WriteFile(file,
+		[]byte(`{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`), 0o644))
 	recorded := "--conversation-num 20 --conversation-file " + file
 	for name, tt := range map[string]struct {
 		flags     string
@@ -186,8 +189,9 @@ func TestLengthsOfConversations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startChatter(t)
-			_, err := Run(t.Context(), parse(t, "--model m --backend openai-chat --random-input-len 10 --random-output-len 20 "+
-				tt.flags+" --base-url "+s.URL), time.Now, io.Discard, io.Discard)
+			_, err := Run(t.Context(), parse(t,
+				"--model m --backend openai-chat --random-input-len 10 --random-output-len 20 "+
+					tt.flags+" --base-url "+s.URL), time.Now, io.Discard, io.Discard)
 			require.NoError(t, err)
 			require.Len(t, s.limits, 40)
 			outputs, inputs := map[int]bool{}, map[int]bool{}
@@ -233,13 +237,15 @@ func TestHowManyConversations(t *testing.T) {
 
 func TestConversationFileThatIsNone(t *testing.T) {
 	s := startChatter(t)
-	_, err := Run(t.Context(), parse(t, "--model m --backend openai-chat --conversation-file /nonexistent --base-url "+s.URL),
+	_, err := Run(t.Context(), parse(t,
+		"--model m --backend openai-chat --conversation-file /nonexistent --base-url "+s.URL),
 		time.Now, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "--conversation-file: ")
 	file := filepath.Join(t.TempDir(), "talks.json")
 	require.NoError(t, os.WriteFile(file, []byte(`[{"conversations":[{"from":"human","value":"a"}]},{}]`), 0o644))
 	var log bytes.Buffer
-	_, err = Run(t.Context(), parse(t, "--model m --backend openai-chat --conversation-file "+file+" --base-url "+s.URL), time.Now,
+	_, err = Run(t.Context(), parse(t,
+		"--model m --backend openai-chat --conversation-file "+file+" --base-url "+s.URL), time.Now,
 		io.Discard, &log)
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "1 of 2 conversations were left out")

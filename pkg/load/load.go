@@ -321,7 +321,8 @@ func (r *runner) publish(ctx context.Context, report *Report) error {
 		err = errors.Join(err, saveErr)
 	}
 	if p := report.Probes; p != nil && p.Failed > 0 {
-		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed, p.firstError)
+		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed,
+			p.firstError)
 	}
 	switch {
 	case report.Client.Partial:

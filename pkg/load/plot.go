@@ -126,8 +126,8 @@ func (m *measurement) timeline() []byte {
 	var b bytes.Buffer
 	b.WriteString(timelineHead + html.EscapeString(m.model.id) + "</title></head><body>\n")
 	fmt.Fprintf(&b, drawingHead, timelineWidth, height)
-	for k, label := range []string{"TTFT", fmt.Sprintf("ITL < %g ms", low), fmt.Sprintf("%g ms ≤ ITL < %g ms", low, high),
-		fmt.Sprintf("ITL ≥ %g ms", high)} {
+	for k, label := range []string{"TTFT", fmt.Sprintf("ITL < %g ms", low),
+		fmt.Sprintf("%g ms ≤ ITL < %g ms", low, high), fmt.Sprintf("ITL ≥ %g ms", high)} {
 		fmt.Fprintf(&b, `<rect x="%d" y="12" width="12" height="12" fill="%s"/><text x="%d" y="23">%s</text>`+"\n",
 			plotMargin+200*k, timelineColours[k], plotMargin+200*k+18, html.EscapeString(label))
 	}
@@ -150,7 +150,8 @@ func drawRow(b *bytes.Buffer, o *answer.Outcome, y int, x func(int64) float64, l
 		float64(o.Start)/second, o.TTFT()*1000, o.Latency()*1000, o.Input, o.Output)
 	from, to, colour := o.Start, o.Tokens[0], 0
 	bar := func() {
-		fmt.Fprintf(b, `<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/>`, x(from), y, max(x(to)-x(from), 0.1),
+		fmt.Fprintf(b, `<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/>`, x(from), y,
+			max(x(to)-x(from), 0.1),
 			rowHeight-1, timelineColours[colour])
 	}
 	for k := 1; k < len(o.Tokens); k++ {
@@ -217,10 +218,11 @@ func histogram(b *bytes.Buffer, title string, values []int) {
 	const room, step = histogramHeight - 80, (histogramWidth - 60) / histogramBars
 	for k, n := range counts {
 		height := float64(n) / float64(most) * room
-		fmt.Fprintf(b, `<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"><title>%d to %d tokens: %d</title></rect>`,
+		fmt.Fprintf(b,
+			`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"><title>%d to %d tokens: %d</title></rect>`,
 			30+k*step, 40+room-height, step-1, height, timelineColours[0], lo+k*width, lo+(k+1)*width-1, n)
 	}
-	fmt.Fprintf(b, `<text x="30" y="%d">%d</text><text x="%d" y="%d" text-anchor="end">%d</text>`, histogramHeight-20, lo,
-		histogramWidth-30, histogramHeight-20, lo+histogramBars*width-1)
+	fmt.Fprintf(b, `<text x="30" y="%d">%d</text><text x="%d" y="%d" text-anchor="end">%d</text>`, histogramHeight-20,
+		lo, histogramWidth-30, histogramHeight-20, lo+histogramBars*width-1)
 	fmt.Fprintf(b, `<text x="30" y="36">at most %d</text>`, most)
 }

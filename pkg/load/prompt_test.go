@@ -18,7 +18,8 @@ import (
 // The result says what was sent, and who turned text into tokens or back.
 func TestKindsOfPrompts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.jsonl")
-	require.NoError(t, os.WriteFile(file, []byte(`{"prompt":"w1 w2","messages":[{"role":"user","content":"w1 w2"}]}`), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`{"prompt":"w1 w2","messages":[{"role":"user","content":"w1 w2"}]}`),
+		0o600))
 	custom := " --dataset-name custom --custom-output-len 3 --dataset-path " + file
 	for name, tt := range map[string]struct {
 		tokenizer   bool

@@ -103,7 +103,8 @@ type Samples struct {
 func newReport(m *measurement) *Report {
 	o := m.options
 	r := &Report{
-		Date: m.started.Local().Format("20060102-150405"), Backend: string(o.Backend), Label: o.Label, ModelID: m.model.id,
+		Date: m.started.Local().Format("20060102-150405"), Backend: string(o.Backend), Label: o.Label,
+		ModelID:    m.model.id,
 		NumPrompts: len(m.outcomes), RequestRate: o.RequestRate, Burstiness: o.Burstiness,
 		MaxConcurrency: o.MaxConcurrency,
 		RampUpStrategy: o.RampUpStrategy, RampUpStartRPS: o.RampUpStartRPS, RampUpEndRPS: o.RampUpEndRPS,

@@ -45,7 +45,8 @@ func TestConversations(t *testing.T) {
 	list, _, err := parseConversations("f", strings.NewReader(openai+sharegpt))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"role":"system","content":"be brief"}`, string(list[0].System[0]))
-	require.JSONEq(t, `{"role":"user","content":[{"type":"text","text":"c"}]}`, string(list[0].Turns[1]), "answers are left out")
+	require.JSONEq(t, `{"role":"user","content":[{"type":"text","text":"c"}]}`, string(list[0].Turns[1]),
+		"answers are left out")
 	require.JSONEq(t, `{"role":"user","content":"é\n"}`, string(list[1].Turns[0]))
 	require.JSONEq(t, `{"role":"assistant","content":"<b>\"\\"}`, string(Said("assistant", `<b>"\`)))
 

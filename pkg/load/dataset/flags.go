@@ -136,7 +136,8 @@ func (f *Flags) checkLengths(c *complaints) {
 	switch f.DatasetName {
 	case "random", "random-rerank":
 		if f.RandomInput() < 0 || f.RandomPrefixLen < 0 || f.RandomInput()+f.RandomPrefixLen == 0 {
-			c.add("--random-input-len %d with --random-prefix-len %d makes an empty prompt", f.RandomInput(), f.RandomPrefixLen)
+			c.add("--random-input-len %d with --random-prefix-len %d makes an empty prompt", f.RandomInput(),
+				f.RandomPrefixLen)
 		}
 		c.must("random-output-len", f.RandomOutput(), 1)
 		c.must("random-batch-size", f.RandomBatchSize, 1)
@@ -149,7 +150,8 @@ func (f *Flags) checkLengths(c *complaints) {
 		c.must("prefix-repetition-num-prefixes", f.PrefixRepetitionNumPrefixes, 1)
 		c.must("prefix-repetition-output-len", f.prefixOutput(), 1)
 		if f.PrefixRepetitionNumPrefixes > 0 && f.NumPrompts > 0 && f.NumPrompts < f.PrefixRepetitionNumPrefixes {
-			c.add("--num-prompts %d is below --prefix-repetition-num-prefixes %d", f.NumPrompts, f.PrefixRepetitionNumPrefixes)
+			c.add("--num-prompts %d is below --prefix-repetition-num-prefixes %d", f.NumPrompts,
+				f.PrefixRepetitionNumPrefixes)
 		}
 	case "custom":
 		if n := f.customOutput(); n != -1 {
@@ -170,7 +172,8 @@ func (f *Flags) checkLengths(c *complaints) {
 	case "speed_bench":
 		c.must("speed-bench-output-len", f.SpeedBenchOutputLen, 1)
 		if !slices.Contains(speedSubsets, f.SpeedBenchDatasetSubset) {
-			c.add("--speed-bench-dataset-subset %q: known are %s", f.SpeedBenchDatasetSubset, strings.Join(speedSubsets, ", "))
+			c.add("--speed-bench-dataset-subset %q: known are %s", f.SpeedBenchDatasetSubset,
+				strings.Join(speedSubsets, ", "))
 		}
 	case "timed_trace":
 		c.must("timed-trace-chunk-hash-size", f.TimedTraceChunkHashSize, 1)

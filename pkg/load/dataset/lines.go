@@ -31,8 +31,8 @@ func eachLine(path string, take func(n int, line []byte) error) error {
 		for {
 			part, err := in.ReadSlice('\n')
 			if len(line)+len(part) > lineLimit {
-				return fmt.Errorf("%s:%d: the line is longer than %d MiB: this format has one document in each line", path, n,
-					lineLimit>>20)
+				return fmt.Errorf("%s:%d: the line is longer than %d MiB: this format has one document in each line",
+					path, n, lineLimit>>20)
 			}
 			line = append(line, part...)
 			if errors.Is(err, bufio.ErrBufferFull) {

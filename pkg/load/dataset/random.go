@@ -72,7 +72,8 @@ func (f *Flags) Random(vocabulary int) []Request {
 	for i := range requests {
 		in := max(draw(f.RandomInput(), f.RandomRangeRatio.Input, 0)+f.RandomPrefixLen, 1)
 		prompts[i] = drawn{&source, i, in}
-		requests[i] = Request{Prompt: &prompts[i], Input: in, Output: draw(f.RandomOutput(), f.RandomRangeRatio.Output, 1)}
+		requests[i] = Request{Prompt: &prompts[i], Input: in,
+			Output: draw(f.RandomOutput(), f.RandomRangeRatio.Output, 1)}
 	}
 	return requests
 }

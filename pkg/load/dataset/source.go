@@ -191,8 +191,8 @@ func (s *Source) prompted(ctx context.Context, requests []Request, chats []Messa
 }
 
 func (s *Source) noTemplate(err error) error {
-	return fmt.Errorf("apply the model's chat template: %w; use --backend openai-chat, or --skip-chat-template to send "+
-		"prompts as they are", err)
+	return fmt.Errorf("apply the model's chat template: %w; use --backend openai-chat, or --skip-chat-template to "+
+		"send prompts as they are", err)
 }
 
 // plain makes the prompts of texts that are sent without a template: a chat of one message, or text.
