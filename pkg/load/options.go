@@ -186,7 +186,8 @@ func (o *Options) Validate() error {
 	}
 	check(!o.NeedsChat() || o.chat(), "this data set has tools in each request: use --backend openai-chat")
 	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "",
-		"the trace says when requests are sent: leave out --request-rate and --ramp-up-strategy, or add --no-self-timed")
+		"the trace says when requests are sent: leave out --request-rate and --ramp-up-strategy, or add "+
+			"--no-self-timed")
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")

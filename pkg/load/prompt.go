@@ -77,6 +77,7 @@ type Prompts struct {
 	Tokenizer string `json:"tokenizer"` // server, or none: nobody did
 	// PlainWords says that words stand for tokens, as there is no tokenizer: lengths are about right.
 	PlainWords bool `json:"plain_words,omitempty"`
+	Pictures   int  `json:"pictures,omitempty"` // of all requests
 }
 
 // prompts describes the prompts of the requests.
@@ -84,6 +85,9 @@ func (b *bodies) prompts(api *server) Prompts {
 	p := Prompts{Kind: kindOf(b.requests[0].Prompt), Tokenizer: "none", PlainWords: b.plainWords}
 	if api.tokenized.Load() && !b.plainWords {
 		p.Tokenizer = "server"
+	}
+	for i := range b.requests {
+		p.Pictures += len(b.requests[i].Pictures)
 	}
 	return p
 }
@@ -95,7 +99,7 @@ func kindOf(p dataset.Prompt) string {
 		return "token_ids"
 	case dataset.Batch:
 		return kindOf(p[0])
-	case dataset.Messages, turn:
+	case dataset.Messages, dataset.Illustrated, turn:
 		return "messages"
 	}
 	return "text"
@@ -124,14 +128,15 @@ func promptTexts(
 	if errors.As(err, &refused) || ctx.Err() == nil && err != nil {
 		fmt.Fprintf(stderr, "prompts are plain words, because the server cannot turn tokens into text: %v\n", err)
 		for i := range requests {
-			requests[i].Prompt = form.prompt(dataset.Words(requests[i].Prompt.(dataset.Tokens).List(requests[i].Input)))
+			r := &requests[i]
+			r.Prompt = form.prompt(dataset.Words(r.Prompt.(dataset.Tokens).List(r.Input)), r.Pictures)
 		}
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	requests[0].Prompt = form.prompt(first)
+	requests[0].Prompt = form.prompt(first, requests[0].Pictures)
 	inexact, errs := 0, []error(nil)
 	if !exact {
 		inexact++
@@ -143,7 +148,7 @@ func promptTexts(
 		wg.Go(func() {
 			for r := range next {
 				text, exact, err := chatText(ctx, r, m, api)
-				r.Prompt = form.prompt(text)
+				r.Prompt = form.prompt(text, r.Pictures)
 				mu.Lock()
 				if !exact {
 					inexact++
@@ -197,9 +202,12 @@ func chatText(ctx context.Context, r *dataset.Request, m model, api *server) (te
 	return text, false, nil
 }
 
-// prompt returns a text as a prompt of that form.
-func (f promptForm) prompt(text string) dataset.Prompt {
-	if f == chatPrompt {
+// prompt returns a text, with its pictures unless they are nil, as a prompt of that form.
+func (f promptForm) prompt(text string, pictures [][]byte) dataset.Prompt {
+	switch {
+	case pictures != nil:
+		return dataset.Illustrated{Text: text, Pictures: pictures}
+	case f == chatPrompt:
 		return dataset.UserMessage(text)
 	}
 	return dataset.Text(text)

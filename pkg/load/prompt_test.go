@@ -37,6 +37,10 @@ func TestKindsOfPrompts(t *testing.T) {
 		"batches of drawn ids": {true, "--backend openai-embeddings --random-batch-size 2", `{"kind":"token_ids","tokenizer":"none"}`},
 		"queries and documents": {true, "--backend vllm-rerank --dataset-name random-rerank --random-input-len 40 --random-batch-size 2",
 			`{"kind":"text","tokenizer":"none","plain_words":true}`},
+		"pictures": {true, "--backend openai-chat --dataset-name random-mm --random-mm-bucket-config {(8,8,1):1}",
+			`{"kind":"messages","tokenizer":"server","pictures":4}`},
+		"pictures and words": {false, "--backend openai-chat --dataset-name random-mm --random-mm-bucket-config {(8,8,1):1}",
+			`{"kind":"messages","tokenizer":"none","plain_words":true,"pictures":4}`},
 		"recorded conversations": {true, "--backend openai-chat --conversation-file " + file, `{"kind":"messages","tokenizer":"none"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,8 @@ var unread = map[string]string{
 	"yale-nlp/MMVU":        "it has videos", "lmms-lab/LLaVA-OneVision-Data": "it has pictures",
 	"lmarena-ai/VisionArena-Chat": "it has pictures", "lmarena-ai/vision-arena-bench-v0.1": "it has pictures",
 	"Lin-Chen/MMStar": "it has pictures", "openslr/librispeech_asr": "it has sound",
-	"facebook/voxpopuli": "it has sound", "LIUM/tedlium": "it has sound", "edinburghcstr/ami": "it has sound", "speechcolab/gigaspeech": "it has sound",
+	"facebook/voxpopuli": "it has sound", "LIUM/tedlium": "it has sound",
+	"edinburghcstr/ami": "it has sound", "speechcolab/gigaspeech": "it has sound",
 	"kensho/spgispeech": "it has sound", "ArtificialAnalysis/Earnings22-Cleaned-AA": "it has sound",
 	"D4nt3/esb-datasets-earnings22-validation-tiny-filtered": "it has sound",
 }

@@ -73,8 +73,8 @@ func (s *Source) conversations(d drawing, turns []turn, output *int, by filter) 
 		part := turns[start:min(start+batch, len(turns))]
 		prompts, answers, err := s.lengths(d, part, output)
 		if errors.Is(err, ErrNoTokenizer) && output != nil {
-			s.Log("prompts are not chosen by their length, because %v: vLLM leaves out those below 4 and above %d tokens",
-				err, by.mostPrompt)
+			s.Log("prompts are not chosen by their length, because %v: vLLM leaves out those below 4 and above %d "+
+				"tokens", err, by.mostPrompt)
 			return s.unfiltered(turns, *output), nil
 		}
 		if err != nil {

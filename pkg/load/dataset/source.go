@@ -54,6 +54,7 @@ type drawing struct {
 func sets() map[string]set {
 	return map[string]set{
 		"random":            {drawn: true, draw: (*Source).random},
+		"random-mm":         {drawn: true, draw: (*Source).randomMM},
 		"random-rerank":     {drawn: true, draw: (*Source).rerank},
 		"prefix_repetition": {drawn: true, draw: (*Source).prefixRepetition},
 		"custom":            {all: true, prompt: true, draw: (*Source).custom},

@@ -87,6 +87,8 @@ func defaults(name, path string) *Flags {
 		TimedTraceSecMultiplier:  1,
 		TimedTraceLabelTimestamp: "timestamp", TimedTraceLabelInputLength: "input_length",
 		TimedTraceLabelOutputLength: "output_length", TimedTraceLabelHashIDs: "hash_ids",
+		RandomMMBaseItemsPerRequest: 1, RandomMMLimitMMPerPrompt: Limits{"image": 255, "video": 1},
+		RandomMMBucketConfig: Buckets{{256, 256, 1, 0.5}, {720, 1280, 1, 0.5}, {720, 1280, 16, 0}},
 	}
 }
 
