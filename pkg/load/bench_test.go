@@ -23,8 +23,11 @@ import (
 	"github.com/profllm/profllm/pkg/load/loadtest"
 )
 
-// The test binary is also the server and the client of BenchmarkServe, as processes of their own.
-const roleVariable = "PROFLLM_LOAD_ROLE"
+// The test binary is also the server and the client of benchmarks, as processes of their own.
+const (
+	roleVariable = "PROFLLM_LOAD_ROLE"
+	gapVariable  = "PROFLLM_LOAD_GAP" // between the server's tokens, if not trueITL
+)
 
 const (
 	trueTTFT = 50 * time.Millisecond
@@ -43,7 +46,15 @@ func TestMain(m *testing.M) {
 
 // serveUntilEOF prints the server's address and serves until stdin ends.
 func serveUntilEOF(stdin io.Reader, stdout io.Writer) int {
-	s, err := loadtest.Start(loadtest.Options{TTFT: trueTTFT, ITL: trueITL})
+	itl := trueITL
+	if text := os.Getenv(gapVariable); text != "" {
+		var err error
+		if itl, err = time.ParseDuration(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+	}
+	s, err := loadtest.Start(loadtest.Options{TTFT: trueTTFT, ITL: itl})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -146,10 +157,15 @@ var peers = []peer{
 
 // vllmWords are the arguments of `vllm bench serve`, which three of the clients take.
 func vllmWords(j job) []string {
-	return []string{"--model", "loadtest", "--base-url", j.url, "--random-input-len", "64",
-		"--random-output-len", "256", "--num-prompts", j.prompts(), "--max-concurrency", strconv.Itoa(j.streams),
-		"--temperature", "0", "--disable-tqdm", "--percentile-metrics", "ttft,itl", "--metric-percentiles", "50,99",
-		"--save-result", "--result-dir", j.dir, "--result-filename", "result.json"}
+	return append(plainWords(j.url, j.dir), "--random-output-len", "256", "--num-prompts", j.prompts(),
+		"--max-concurrency", strconv.Itoa(j.streams))
+}
+
+// plainWords are those of any load.
+func plainWords(url, dir string) []string {
+	return []string{"--model", "loadtest", "--base-url", url, "--random-input-len", "64", "--temperature", "0",
+		"--disable-tqdm", "--percentile-metrics", "ttft,itl", "--metric-percentiles", "50,99",
+		"--save-result", "--result-dir", dir, "--result-filename", "result.json"}
 }
 
 // figures are what a client says, in ms, and what it took: processor seconds of all its processes, and
@@ -172,17 +188,75 @@ func (f figures) report(b *testing.B, truth loadtest.Truth) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func readVLLM(raw []byte) (f figures, err error) {
-	var r struct {
-		Completed int
-		TTFT50    float64 `json:"p50_ttft_ms"`
-		TTFT99    float64 `json:"p99_ttft_ms"`
-		ITL50     float64 `json:"p50_itl_ms"`
-		ITL99     float64 `json:"p99_itl_ms"`
+// result is what is read of a result file of `vllm bench serve`.
+type result struct {
+	Completed  int
+	Throughput float64 `json:"request_throughput"`
+	TTFT50     float64 `json:"p50_ttft_ms"`
+	TTFT99     float64 `json:"p99_ttft_ms"`
+	ITL50      float64 `json:"p50_itl_ms"`
+	ITL99      float64 `json:"p99_itl_ms"`
+	Profllm    struct {
+		LastSend  float64 `json:"last_send_s"`
+		SendDelay float64 `json:"send_delay_p99_ms"`
+		CPU       float64 `json:"cpu_s"`
 	}
-	err = json.Unmarshal(raw, &r)
+}
+
+func (r result) figures() figures {
 	return figures{completed: r.Completed, ttft: loadtest.Ranks{P50: r.TTFT50, P99: r.TTFT99},
-		itl: loadtest.Ranks{P50: r.ITL50, P99: r.ITL99}}, err
+		itl: loadtest.Ranks{P50: r.ITL50, P99: r.ITL99}, cpu: r.Profllm.CPU}
+}
+
+func readVLLM(raw []byte) (figures, error) {
+	var r result
+	err := json.Unmarshal(raw, &r)
+	return r.figures(), err
+}
+
+// BenchmarkRates measures how much of a rate of requests is delivered: those that were sent, by the
+// time until the last of them.
+func BenchmarkRates(b *testing.B) {
+	for _, rate := range []int{10, 100, 1000, 4000} {
+		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+			for b.Loop() {
+				url, _, stop := startServer(b)
+				r := drive(b, 1, url, "--random-output-len", "8", "--num-prompts", strconv.Itoa(10*rate),
+					"--request-rate", strconv.Itoa(rate))
+				stop()
+				require.Equal(b, 10*rate, r.Completed)
+				b.ReportMetric(float64(r.Completed)/r.Profllm.LastSend/float64(rate), "delivered_to_asked")
+				b.ReportMetric(r.Profllm.SendDelay, "send_delay_p99_ms")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// BenchmarkProcesses measures 10,000 streams with one process of the client and with two, whose figures
+// are merged. The server's tokens are 200 ms apart, so that it has a core for them.
+func BenchmarkProcesses(b *testing.B) {
+	b.Setenv(gapVariable, "200ms")
+	var one result
+	for _, processes := range []int{1, 2} {
+		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
+			for b.Loop() {
+				url, truth, stop := startServer(b)
+				r := drive(b, -1, url, "--random-output-len", "64", "--num-prompts", "20000", "--max-concurrency", "10000",
+					"--processes", strconv.Itoa(processes))
+				require.Equal(b, 20000, r.Completed)
+				f := r.figures()
+				f.report(b, truth())
+				stop()
+				if processes == 1 {
+					one = r
+				}
+				b.ReportMetric(r.TTFT99/one.TTFT99, "ttft_p99_to_one")
+				b.ReportMetric(r.ITL99/one.ITL99, "itl_p99_to_one")
+				b.ReportMetric(r.Throughput/one.Throughput, "throughput_to_one")
+			}
+		})
+	}
 }
 
 // startServer runs the server on the first core. stop ends it.
@@ -209,6 +283,19 @@ func startServer(b *testing.B) (url string, truth func() loadtest.Truth, stop fu
 		stdin.Close()
 		require.NoError(b, cmd.Wait())
 	}
+}
+
+// drive runs profllm's client on a core, or on any if that is below 0, and reads its result.
+func drive(b *testing.B, core int, url string, args ...string) (r result) {
+	dir := b.TempDir()
+	cmd := pinned(core, os.Args[0], append(plainWords(url, dir), args...)...)
+	cmd.Env = append(os.Environ(), roleVariable+"=client")
+	out, err := cmd.CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	raw, err := os.ReadFile(filepath.Join(dir, "result.json"))
+	require.NoError(b, err)
+	require.NoError(b, json.Unmarshal(raw, &r))
+	return r
 }
 
 // readGuideLLM reads guidellm 0.8's report. Its latencies between tokens are means of requests.
@@ -268,6 +355,9 @@ func (p peer) drive(b *testing.B, program, url string, streams int) figures {
 
 // pinned returns a command tied to one core, if taskset is there and the core too.
 func pinned(core int, name string, args ...string) *exec.Cmd {
+	if core < 0 {
+		return exec.Command(name, args...)
+	}
 	tied := append([]string{"-c", strconv.Itoa(core), name}, args...)
 	if exec.Command("taskset", "-c", strconv.Itoa(core), "true").Run() == nil {
 		return exec.Command("taskset", tied...)
