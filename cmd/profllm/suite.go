@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/apicheck"
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/load"
@@ -195,7 +196,7 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 		if err != nil {
 			return nil, fail(exitUsage, fmt.Errorf("--client: %w", err))
 		}
-		s.Program, s.Client = c.Client, clientCommand(words)
+		s.Program, s.Client = c.Client, client.Command(words, client.Stop{Signal: os.Interrupt, Wait: 10 * time.Second})
 	}
 	if s.Simulated = server.Owner() == standin.Version; s.Simulated {
 		a.logf("%s", standin.Notice)
@@ -246,7 +247,7 @@ func (c benchSuiteCmd) cache(ctx context.Context, a *app, server *apicheck.Serve
 }
 
 // ownClient is profllm's load client in this process.
-func (a *app) ownClient(insecure bool) func(context.Context, []string, io.Writer) error {
+func (a *app) ownClient(insecure bool) client.Client {
 	return func(ctx context.Context, args []string, out io.Writer) error {
 		o, err := load.ParseArgs(args)
 		if err != nil {
@@ -261,17 +262,6 @@ func (a *app) ownClient(insecure bool) func(context.Context, []string, io.Writer
 			return itself(ctx, append(words, more...)...)
 		}
 		return a.measure(ctx, o, time.Now, out, out)
-	}
-}
-
-// clientCommand is a client that is a program of its own; its arguments are passed as they are.
-func clientCommand(words []string) func(context.Context, []string, io.Writer) error {
-	return func(ctx context.Context, args []string, out io.Writer) error {
-		cmd := exec.CommandContext(ctx, words[0], append(words[1:len(words):len(words)], args...)...)
-		cmd.Stdout, cmd.Stderr = out, out
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 10 * time.Second
-		return cmd.Run()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/packed"
@@ -40,8 +40,7 @@ type Session struct {
 	Metadata  []string // KEY=VALUE, for every result
 	Simulated bool     // the server
 
-	// Client runs the client with its arguments, and writes what the client prints.
-	Client func(ctx context.Context, args []string, out io.Writer) error
+	Client client.Client
 	// Empty empties the server's prefix cache; nil if it is kept.
 	Empty func(ctx context.Context) error
 	Now   func() time.Time
@@ -262,20 +261,13 @@ func (s *Session) client(ctx context.Context, l *Load, m *run.Measured, temp, fi
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
 	metadata := append(slices.Clone(s.Metadata), "scenario="+s.Name, "suite="+l.Suite, "run="+l.Name,
 		"client_host="+s.Host, "prefix_cache="+m.Cache)
 	if endpoint, ok := m.Arguments["endpoint"].(string); ok {
 		metadata = append(metadata, "endpoint="+endpoint)
 	}
-	err = s.Client(ctx, l.words(s.Base, s.Model, filepath.Join(temp, run.RawDir), file, metadata), out)
-	if err := out.Close(); err != nil {
-		return err
-	}
-	if err != nil {
+	args := l.words(s.Base, s.Model, filepath.Join(temp, run.RawDir), file, metadata)
+	if err := (client.Load{Args: args, Log: log}).Measure(ctx, s.Client); err != nil {
 		return fmt.Errorf("the client failed: %s", strings.TrimSpace(err.Error()))
 	}
 	return nil
