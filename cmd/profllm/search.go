@@ -129,7 +129,7 @@ func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, e
 	}
 	if len(c.Client) == 0 {
 		o.Command = []string{"profllm", "bench", "serve", "--base-url", c.BaseURL, "--model", c.Model}
-		o.Load = c.Digest(append(probeFlags, strings.ReplaceAll(c.Variable, "_", "-"))...)
+		o.Load = c.SentDigest(strings.ReplaceAll(c.Variable, "_", "-"))
 		if c.promptsSet {
 			o.Least = c.NumPrompts
 		}
@@ -163,44 +163,28 @@ func (c *benchSearchCmd) simulated(ctx context.Context, a *app) bool {
 	of := c.Options
 	if len(c.Client) > 0 {
 		var err error
-		first := slices.IndexFunc(c.Client, func(word string) bool { return strings.HasPrefix(word, "-") })
-		if of, err = load.ParseArgs(c.Client[max(first, 0):]); first < 0 || err != nil {
+		if of, err = load.OfCommand(c.Client); err != nil {
 			return false // not known flags of vLLM's client
 		}
 	}
 	server, err := apicheck.Open(ctx, apicheck.Options{Address: of.Base(), APIKey: a.env("OPENAI_API_KEY"),
 		Insecure: of.Insecure, Timeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment})
-	return err == nil && server.Owner() == standin.Version
+	return err == nil && standin.Owns(server.Owner())
 }
-
-// probeFlags say where and how results are kept: they are no part of the load.
-var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
-	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 	limits, err := findLimits(c.Limit)
 	if err != nil {
 		return err
 	}
-	if limits != nil {
-		o.Limits = append(o.Limits, limits)
+	var file []byte
+	if c.SLAParams != "" {
+		if file, err = regular.ReadFile(c.SLAParams); err != nil {
+			return err
+		}
 	}
-	if c.SLAParams == "" {
-		return nil
-	}
-	data, err := regular.ReadFile(c.SLAParams)
-	if err != nil {
-		return err
-	}
-	sets, err := runner.ReadSLA(data)
-	if err != nil {
+	if o.Limits, err = runner.Sets(limits, file); err != nil {
 		return fmt.Errorf("%s: %w", c.SLAParams, err)
-	}
-	for _, set := range sets {
-		o.Limits = append(o.Limits, slices.Concat(set, limits))
-	}
-	if limits != nil { // they are part of every set
-		o.Limits = o.Limits[1:]
 	}
 	return nil
 }

@@ -141,6 +141,15 @@ func ParseArgs(args []string) (Options, error) {
 	return o, err
 }
 
+// OfCommand are the options of the command line of a client with vLLM's flags.
+func OfCommand(words []string) (Options, error) {
+	first := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") })
+	if first < 0 {
+		return Options{}, errors.New("no flag of vllm bench serve")
+	}
+	return ParseArgs(words[first:])
+}
+
 // parseArgs also returns the names of the flags that were given.
 func parseArgs(args []string) (o Options, given []string, err error) {
 	p, err := parser()

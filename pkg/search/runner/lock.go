@@ -35,25 +35,14 @@ func (r *runner) lock(ctx context.Context) (held context.Context, release func()
 		return nil, nil, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(renewEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-held.Done():
-				return
-			case <-tick.C:
-				if err := l.Renew(); errors.Is(err, lease.ErrLost) {
-					cancel(fmt.Errorf("%s: %w", r.Dir, err))
-				}
-			}
-		}
-	}()
+	stop := l.KeepRenewed(held, renewEvery, func(err error) {
+		if errors.Is(err, lease.ErrLost) {
+			cancel(fmt.Errorf("%s: %w", r.Dir, err))
+		} // else the disk may be back before the lease counts as abandoned
+	})
 	return held, func() error {
+		stop()
 		cancel(nil)
-		<-done
 		return l.Release()
 	}, nil
 }

@@ -56,6 +56,38 @@ type Outcome struct {
 // clientLog is what the client printed, in the run directory.
 const clientLog = "logs/bench-0.log"
 
+// Folder is the folder of a measurement that begins.
+func Folder(parent, name string, at time.Time) string {
+	return filepath.Join(parent, name+"_"+at.Format("2006-01-02_15-04-05"))
+}
+
+// What becomes of the prefix cache before each run.
+const (
+	CacheAuto  = "auto"  // it is emptied if the server can
+	CacheEmpty = "empty" // a run fails if it is not emptied
+	CacheKeep  = "keep"
+)
+
+// UseCache decides whether the runs begin with an empty prefix cache, which empty makes. kept says why
+// the server cannot, with [CacheAuto].
+func (s *Session) UseCache(
+	ctx context.Context, what string, empty func(ctx context.Context) error,
+) (kept, err error) {
+	switch what {
+	case CacheKeep:
+		return nil, nil
+	case CacheAuto:
+		kept = empty(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	if kept == nil {
+		s.Empty = empty
+	}
+	return kept, nil
+}
+
 // Check refuses loads of which one was measured before with other arguments.
 func (s *Session) Check(loads []Load) error {
 	for i := range loads {
@@ -273,9 +305,22 @@ func (s *Session) client(ctx context.Context, l *Load, m *run.Measured, temp, fi
 	return nil
 }
 
-// Parameters is what the loads differ in, in the form that `vllm bench sweep serve --bench-params`
+// WriteParameters writes what the loads differ in beside their results, unless a measurement is
+// continued.
+func (s *Session) WriteParameters(loads []Load) error {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return err
+	}
+	err := run.CreateJSON(filepath.Join(s.Dir, "bench_params.json"), parameters(loads))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// parameters is what the loads differ in, in the form that `vllm bench sweep serve --bench-params`
 // reads: a list of objects, each with its name.
-func Parameters(loads []Load) []map[string]any {
+func parameters(loads []Load) []map[string]any {
 	var list []map[string]any
 	for i := range loads {
 		m := loads[i].Arguments.Plain()

@@ -23,6 +23,25 @@ type Options struct {
 	Release string            // of the vLLM whose client the command is; "" if that is not known
 }
 
+// Split divides the words of a command line into the names of what is measured and the flags of every
+// run, which begin with the first dash. Without a name, that is the group of client benchmarks.
+func Split(words []string) (names, flags []string) {
+	at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
+	if at < 0 {
+		at = len(words)
+	}
+	for _, word := range words[:at] {
+		names = append(names, suite.Names(word)...)
+	}
+	if flags = words[at:]; len(flags) > 0 && flags[0] == "--" {
+		flags = flags[1:]
+	}
+	if len(names) == 0 {
+		names = []string{suite.Bench}
+	}
+	return names, flags
+}
+
 // Load is a run with everything that its client is given, but for the server.
 type Load struct {
 	suite.Run
