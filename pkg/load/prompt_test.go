@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/load/answer/answertest"
 	"github.com/profllm/profllm/pkg/load/loadtest"
 )
 
@@ -88,4 +90,27 @@ func TestVocabularySize(t *testing.T) {
 		})
 	}
 	require.Zero(t, vocabulary("meta-llama/Llama-3.1-8B"))
+}
+
+// Bodies of some MB, as those with pictures are, arrive whole.
+func TestPicturesArrive(t *testing.T) {
+	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
+		s := record(t, answertest.TokenEvent+answertest.LastEvent+answertest.UsageEvent+answertest.DoneEvent)
+		r, _, err := run(t.Context(), parse(t, "--model m --backend openai-chat --dataset-name random-mm --num-prompts 3 "+
+			"--random-input-len 4 --random-mm-base-items-per-request 16 --random-mm-bucket-config {(400,400,1):1} "+
+			"--base-url "+s.URL))
+		require.NoError(t, err)
+		require.Equal(t, 3, r.Completed)
+		require.Equal(t, Prompts{"messages", "none", true, 48}, r.Client.Prompts)
+		for _, sent := range s.seen {
+			require.Greater(t, len(sent.body), 1<<20)
+			var body struct {
+				Messages  []struct{ Content []struct{ Type string } }
+				IgnoreEOS bool `json:"ignore_eos"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(sent.body), &body))
+			require.Len(t, body.Messages[0].Content, 17)
+			require.True(t, body.IgnoreEOS)
+		}
+	})
 }
