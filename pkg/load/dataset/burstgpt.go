@@ -86,7 +86,7 @@ func (s *Source) checkTexts(requests []Request) error {
 	h := s.holding()
 	for i, r := range requests {
 		if err := h.add(r.Input + heldRequest); err != nil {
-			return fmt.Errorf("%w: set --num-prompts to %d or less", err, i)
+			return fewer(err, i)
 		}
 	}
 	return nil

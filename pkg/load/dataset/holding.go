@@ -35,3 +35,12 @@ func (h *holding) add(tokens int) error {
 	}
 	return nil
 }
+
+// fewer adds to an error of [holding.add] how many requests fit, if any do. i is the request at which
+// it occurred.
+func fewer(err error, i int) error {
+	if i == 0 || !errors.Is(err, errHeld) {
+		return err
+	}
+	return fmt.Errorf("%w: set --num-prompts to %d or less", err, i)
+}

@@ -2,9 +2,8 @@ package dataset
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
-	"fmt"
+	"errors"
 	"image"
 	"image/jpeg"
 	"runtime"
@@ -34,11 +33,11 @@ func (p Illustrated) AppendJSON(dst []byte) []byte {
 // vocabulary, texts, sizes and pixels are those of vLLM.
 func (s *Source) randomMM(d drawing) ([]Request, error) {
 	rng := pyrand.NewGenerator(uint64(s.Seed))
-	p := newPainter(s, d.ctx)
+	p := newPainter(s)
 	if s.Local == nil {
 		requests := s.Random(s.Vocabulary)
 		for i := range requests {
-			if err := p.draw(rng, i); err != nil {
+			if err := errors.Join(p.draw(rng, i), d.ctx.Err()); err != nil {
 				return nil, err
 			}
 		}
@@ -73,7 +72,7 @@ func (s *Source) illustratedText(d drawing, rng *pyrand.Generator, p *painter) (
 			}
 		}
 		requests[i] = Request{Prompt: Text(texts[i]), Input: Unknown, Output: outputs[i]}
-		if err := p.draw(rng, i); err != nil {
+		if err := errors.Join(p.draw(rng, i), d.ctx.Err()); err != nil {
 			return nil, err
 		}
 	}
@@ -89,9 +88,7 @@ func (s *Source) illustratedText(d drawing, rng *pyrand.Generator, p *painter) (
 
 // A painter draws pictures one after the other, and encodes several at a time.
 type painter struct {
-	ctx         context.Context
 	least, most int
-	limit       int
 	buckets     Buckets
 	shares      []float64
 	held        *holding
@@ -106,9 +103,8 @@ type illustration struct {
 	have    []byte
 }
 
-func newPainter(s *Source, ctx context.Context) *painter {
-	p := &painter{ctx: ctx, limit: s.RandomMMLimitMMPerPrompt["image"], buckets: s.RandomMMBucketConfig.normalized(),
-		held: s.holding()}
+func newPainter(s *Source) *painter {
+	p := &painter{buckets: s.RandomMMBucketConfig.normalized(), held: s.holding()}
 	p.least, p.most = s.pictureCounts()
 	for _, b := range p.buckets {
 		p.shares = append(p.shares, b.Share)
@@ -131,7 +127,7 @@ func (p *painter) draw(rng *pyrand.Generator, i int) error {
 			}
 		}
 	}
-	return p.ctx.Err()
+	return nil
 }
 
 // take waits for the oldest pending picture.
@@ -140,10 +136,7 @@ func (p *painter) take() error {
 	p.pending = p.pending[1:]
 	one.have = <-one.bytes
 	p.done = append(p.done, one)
-	if err := p.held.add(len(one.have)/4 + heldRequest); err != nil {
-		return fmt.Errorf("%w: set --num-prompts to %d or less", err, one.request)
-	}
-	return nil
+	return fewer(p.held.add(len(one.have)/4+heldRequest), one.request)
 }
 
 // finish waits for all pictures and gives them to their requests.

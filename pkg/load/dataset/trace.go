@@ -21,11 +21,8 @@ func (s *Source) timedTrace(d drawing) ([]Request, error) {
 	var requests []Request
 	err := eachObject(d.path, func(v pyjson.Value) error {
 		r, err := s.traced(v, blocks, len(requests))
-		if errors.Is(err, errHeld) && len(requests) > 0 {
-			return fmt.Errorf("%w: set --num-prompts to %d or less", err, len(requests))
-		}
 		if err != nil {
-			return err
+			return fewer(err, len(requests))
 		}
 		if requests = append(requests, r); len(requests) == s.NumPrompts {
 			return errEnough
