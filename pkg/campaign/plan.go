@@ -189,7 +189,9 @@ func (c *Client) newOptions(
 
 // lookUp finds what a plan depends on besides its definitions: the states of Slurm's nodes, and the
 // points of the execution that it continues.
-func (c *Client) lookUp(ctx context.Context, s *scenario.Scenario, f Options, p *Planned, o *planner.Options) (err error) {
+func (c *Client) lookUp(
+	ctx context.Context, s *scenario.Scenario, f Options, p *Planned, o *planner.Options,
+) (err error) {
 	if f.Live && s.NodeGroups() {
 		if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
 			return as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
