@@ -84,8 +84,8 @@ func (o *Options) Digest(without ...string) string {
 }
 
 // keeping are the flags that say where and how results are kept.
-var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
-	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
+var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 // SentDigest is a [Options.Digest] of what is sent: results may be kept in another way.
 func (o *Options) SentDigest(without ...string) string {
