@@ -26,14 +26,14 @@ const (
 	ofNext
 )
 
-// notesOn explain a verdict that is not simply valid.
+// notesOn explain a verdict that is not simply valid, and why a record has no numbers.
 func notesOn(r *result.Result) []note {
 	var list []note
 	if r.Status == result.Unknown {
 		return nil
 	}
 	for _, c := range r.Validity.Checks {
-		if failed(c) {
+		if failed(c) || c.Word == "no-load-holds" && c.Outcome == result.Fail {
 			list = append(list, note{ofCheck, fmt.Sprintf("%s %s: %s", c.Severity, c.Word, c.Detail)})
 		}
 	}
