@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,8 @@ type benchSearchCmd struct {
 	Time         time.Duration `placeholder:"TIME" help:"Begin no measurement after this time, such as 1h; default: no limit."`
 	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
 	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
+	Rivals       string        `placeholder:"DIR" help:"Folder with a folder for each configuration, this one's among them: stop once the highest load is surely below the best of a finished search of the same load there."`
+	GPUs         int           `name:"gpus" placeholder:"N" help:"GPUs of the configuration; with --rivals, compare only with searches of as many."`
 	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
 
 	promptsSet bool // --num-prompts was given, if only its default
@@ -75,6 +78,8 @@ func (c *benchSearchCmd) Validate() error {
 			"-- profllm bench serve --processes 2")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
+	case c.GPUs < 0:
+		return errors.New("--gpus must be 1 or more")
 	}
 	if err := runner.Check(c.Variable, c.goal()); err != nil {
 		return fmt.Errorf("--%w", err)
@@ -126,7 +131,7 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
-		Goal: c.goal(), Command: c.Client, Said: a.logf,
+		Goal: c.goal(), Command: c.Client, Said: a.logf, Rivals: c.Rivals, Contest: c.contest(),
 	}
 	if o.Dir == "" {
 		o.Dir = "search"
@@ -152,6 +157,33 @@ func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, e
 	}
 	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, &o) }
 	return o, nil
+}
+
+// addressFlags say where a server is: that is no part of the load.
+var addressFlags = []string{"base-url", "host", "port"}
+
+// contest is what searches of several configurations must have in common to be compared.
+func (c *benchSearchCmd) contest() runner.Contest {
+	if len(c.Client) == 0 {
+		without := slices.Concat(probeFlags, addressFlags, []string{strings.ReplaceAll(c.Variable, "_", "-")})
+		return runner.Contest{Load: c.Digest(without...), GPUs: c.GPUs}
+	}
+	h := sha256.New()
+	drop := false
+	for _, word := range c.Client {
+		name, flag := strings.CutPrefix(word, "--")
+		name, _, whole := strings.Cut(strings.ReplaceAll(name, "_", "-"), "=")
+		switch dropped := slices.Contains(addressFlags, name) || slices.Contains(probeFlags, name); {
+		case flag && dropped:
+			drop = !whole // its value, if there is one
+		case drop && !strings.HasPrefix(word, "-"):
+			drop = false
+		default:
+			drop = false
+			fmt.Fprintf(h, "%q\n", word)
+		}
+	}
+	return runner.Contest{Load: fmt.Sprintf("%x", h.Sum(nil)), GPUs: c.GPUs}
 }
 
 // simulated reports whether the servers are, by the script of a job or by the server itself. A server

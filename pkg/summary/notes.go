@@ -33,7 +33,8 @@ func notesOn(r *result.Result) []note {
 		return nil
 	}
 	for _, c := range r.Validity.Checks {
-		if failed(c) || c.Word == "no-load-holds" && c.Outcome == result.Fail {
+		numberless := c.Word == "no-load-holds" || c.Word == "search-stopped"
+		if failed(c) || numberless && c.Outcome == result.Fail {
 			list = append(list, note{ofCheck, fmt.Sprintf("%s %s: %s", c.Severity, c.Word, c.Detail)})
 		}
 	}

@@ -43,7 +43,8 @@ func searchUnanswered(c *facts) answer {
 	return judged(unanswered(s), "%s", s.Sentence)
 }
 
-// noLoadHolds marks a search whose answer has no numbers.
+// noLoadHolds marks a search whose answer has no numbers: even the lowest load does not hold, or the search
+// was stopped before it measured a load that does.
 func noLoadHolds(c *facts) answer {
 	s := searchOf(c.r)
 	switch {
@@ -54,7 +55,11 @@ func noLoadHolds(c *facts) answer {
 	case s.Measured != nil:
 		return pass("%s %g was measured and holds", s.Variable, *s.Measured)
 	}
-	return fail("%s", s.Sentence)
+	a := fail("%s", s.Sentence)
+	if s.Outcome != string(search.LowestFails) { // a lower load may hold
+		a.word = "search-stopped"
+	}
+	return a
 }
 
 // noAnswer is the exit code of `profllm bench search` whose measurements stay invalid.

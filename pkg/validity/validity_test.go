@@ -428,6 +428,7 @@ var trips = slices.Concat(timesTrips, []tripCase{
 	{"search-unanswered", result.Invalid, func(g *run) { g.searched("interrupted", new(6.0)) }, func(g *run) { g.r.Search[0].Low = nil }},
 	{"search-unanswered", result.Invalid, func(g *run) { g.searched("budget-spent", nil) }, func(g *run) { g.r.Search = nil }},
 	{"no-load-holds", result.Note, func(g *run) { g.searched("lowest-fails", nil); g.r.Search[0].High = new(1.0) }, func(g *run) {}},
+	{"search-stopped", result.Note, func(g *run) { g.searched("beaten", nil); g.r.Search[0].High = new(7.0) }, func(g *run) { g.r.Search[0].Outcome = "beaten" }},
 	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = nil }, func(g *run) { g.r.Results.TotalTokenThroughput = nil }},
 	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.OutputThroughput = nil }, func(g *run) { g.pooling() }},
 	{"metrics-missing", result.Invalid, func(g *run) { delete(g.r.Results.Latency, result.TTFT) }, func(g *run) { delete(g.r.Results.Latency, result.TPOT) }},
