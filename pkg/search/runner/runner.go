@@ -60,6 +60,11 @@ type Options struct {
 	Time         time.Duration // after which no probe begins; 0: no limit
 	Speed        int           // simulated time passes so many times faster; 0: 1
 	Simulated    bool          // whether the servers are
+	// Rivals is a folder with a folder for each of several configurations, in which their searches lie
+	// as this one's does in its own; "": there are none. The search ends once it surely does not reach
+	// the best of those with the same contest.
+	Rivals  string
+	Contest Contest
 
 	Measure func(ctx context.Context, ask Ask) error
 	Now     func() time.Time
@@ -72,6 +77,7 @@ type Document struct {
 	Question   Question         `json:"question"`
 	Probes     []Probe          `json:"probes"`  // in their order
 	Answers    []*result.Search `json:"answers"` // one for each set of limits, in their order
+	Contest    *Contest         `json:"contest,omitempty"`
 	Simulated  bool             `json:"simulated,omitempty"`
 	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far: interrupted
 }
@@ -107,18 +113,27 @@ type runner struct {
 	before Question // of the folder
 	done   []bool   // of each set of limits: its answer is final
 	begun  time.Time
+
+	place      *contender // nil: there are no rivals
+	best       []rival    // of each set of limits
+	complaints []string   // that were said
 }
 
 // Run searches until every set of limits has its answer. What the goal's span lacks is found out
 // first. What was measured before in the folder counts. With an error it returns what is known.
 // What was asked wrongly is a [Refusal].
 func Run(ctx context.Context, o Options) (doc *Document, err error) {
-	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
+	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits)), best: make([]rival, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated,
 		Answers: make([]*result.Search, len(o.Limits))}
 	if err := Check(r.Variable, r.Goal); err != nil {
 		return nil, Refusal{err}
+	}
+	if r.place, err = r.contest(); err != nil {
+		return nil, err
+	} else if r.place != nil {
+		r.doc.Contest = &r.Contest
 	}
 	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
 		return nil, err
@@ -221,7 +236,7 @@ func (r *runner) save() error {
 		if r.done[set] {
 			continue
 		}
-		a := r.Goal.Conclude(r.probes(set))
+		a := r.goal(set).Conclude(r.probes(set))
 		a.Kind = search.Interrupted
 		r.answer(set, a)
 		r.doc.Unfinished = true
@@ -236,14 +251,15 @@ func (r *runner) save() error {
 // search measures until one set of limits has its answer.
 func (r *runner) search(ctx context.Context, set int) error {
 	for {
-		step := r.Goal.Next(r.probes(set))
+		r.look(set)
+		step := r.goal(set).Next(r.probes(set))
 		switch {
 		case step.Answer != nil:
 			r.answer(set, step.Answer)
 			r.done[set] = true
 			return nil
 		case r.Time > 0 && r.Now().Sub(r.begun) >= r.Time:
-			r.answer(set, r.Goal.Conclude(r.probes(set)))
+			r.answer(set, r.goal(set).Conclude(r.probes(set)))
 			r.done[set] = true
 			return nil
 		}
@@ -251,6 +267,13 @@ func (r *runner) search(ctx context.Context, set int) error {
 			return err
 		}
 	}
+}
+
+// goal is that of one set of limits, which may have to reach what a rival does.
+func (r *runner) goal(set int) search.Goal {
+	g := r.Goal
+	g.AtLeast = max(g.AtLeast, r.best[set].reach)
+	return g
 }
 
 // probes are the probes so far as one set of limits sees them.
