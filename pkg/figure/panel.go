@@ -16,6 +16,9 @@ const (
 // laid is a panel whose measures are known; the origin is its own top left.
 type laid struct {
 	p                        *Panel
+	height                   float64
+	entries                  []entry // of its own legend, from its first line
+	noX, noSpans             bool    // numbers and label of x, names of spans: another panel has them
 	x, y                     ruler
 	left, top, right, bottom float64 // of the data area
 	title                    []string
@@ -30,12 +33,18 @@ type label struct {
 	x, y float64 // of its baseline
 }
 
-// lay measures a panel of a size.
-func lay(p *pen, panel *Panel, width, height float64) *laid {
-	l := &laid{p: panel}
-	xs, ys := panel.extent()
+// lay measures the panel of a row and a column of a figure, for a size.
+func lay(p *pen, f *Figure, row, column int, width, height float64) *laid {
+	panel := &f.Panels[row][column]
+	l := &laid{p: panel, height: height}
+	if f.SharedX {
+		list := f.column(column)
+		l.noX, l.noSpans = panel != list[len(list)-1], panel != list[0]
+	}
+	_, ys := panel.extent()
 	l.y = panel.Y.rule(ys, max(2, int(height/55)))
-	l.x = panel.X.rule(xs, max(2, int(width/70)))
+	axis, xs := f.axisX(panel, column)
+	l.x = axis.rule(xs, max(2, int(width/70)))
 	widest := 0.0
 	for _, t := range l.y.texts() {
 		widest = max(widest, p.width(t, tickSize, false))
@@ -45,13 +54,41 @@ func lay(p *pen, panel *Panel, width, height float64) *laid {
 	l.right = width - max(14, p.width(texts[len(texts)-1], tickSize, false)/2+4)
 	l.title = firstLines(p.wrapped(clean(panel.Title), headSize, width-8, true), 3)
 	l.yLabel = firstLines(p.wrapped(clean(panel.Y.Label), axisSize, width-8, false), 2)
-	l.xLabel = firstLines(p.wrapped(clean(panel.X.Label), axisSize, l.right-l.left, false), 2)
-	l.top = 8 + float64(len(l.title))*headSize*leading + float64(len(l.yLabel))*axisSize*leading
-	if len(panel.Spans) > 0 {
+	l.xLabel = firstLines(p.wrapped(clean(axis.Label), axisSize, l.right-l.left, false), 2)
+	l.top = 8 + float64(len(l.title))*headSize*leading + l.headings(p, width)
+	if len(panel.Spans) > 0 && !l.noSpans {
 		l.top += labelSize * leading // for their names
 	}
-	l.bottom = max(height-12-tickSize*1.6-float64(len(l.xLabel))*axisSize*leading, l.top+20)
+	below := tickSize*1.6 + float64(len(l.xLabel))*axisSize*leading
+	l.bottom = max(height-12-below, l.top+20)
+	if f.SharedX && len(f.Panels) > 1 { // all data areas are equally high
+		if l.noX {
+			below = 0
+		}
+		l.bottom = l.top + max(height-28-axisSize*leading, 20)
+		l.height = l.bottom + 14 + below
+	}
 	return l
+}
+
+// headings places the entries of the panel's own legend behind the label of y, or below the label
+// where they would have little room there, and returns the height of both.
+func (l *laid) headings(p *pen, width float64) float64 {
+	list, more := l.p.legend()
+	const line = axisSize * leading
+	labels := float64(len(l.yLabel)) * line
+	first, x := labels, 0.0
+	if len(l.yLabel) == 1 && p.width(l.yLabel[0], axisSize, false) < width/2 {
+		first, x = 0, p.width(l.yLabel[0], axisSize, false)+between
+	}
+	var high float64
+	if l.entries, high = entries(p, list, more, width-8, x); high == 0 {
+		return labels
+	}
+	for i := range l.entries {
+		l.entries[i].y += first
+	}
+	return max(first+high, labels)
 }
 
 // firstLines are at most n lines; a line that is left out is shown by an ellipsis.
@@ -129,7 +166,7 @@ func (l *laid) crowds() (marks, lines crowd) {
 				marks.add(l.px(q.X+q.XErr), y)
 				marks.add(2*x-l.px(q.X+q.XErr), y)
 			}
-			if s.Line && i > 0 {
+			if s.Line && i > 0 && !q.Gap {
 				const step = 6.0
 				n := min(math.Ceil(math.Hypot(x-before[0], y-before[1])/step), 1000)
 				for k := 1.0; k < n; k++ {
@@ -208,6 +245,9 @@ func (l *laid) frame(p *pen) {
 		p.text(0, y, headSize, true, start, ink, line)
 		y += headSize * leading
 	}
+	for _, e := range l.entries {
+		e.draw(p, e.x, y+e.y)
+	}
 	for _, line := range l.yLabel {
 		p.text(0, y, axisSize, false, start, dim, line)
 		y += axisSize * leading
@@ -218,17 +258,25 @@ func (l *laid) frame(p *pen) {
 		p.line(gridInk, 0.7, l.left, at, l.right, at)
 		p.text(l.left-6, at+tickSize*0.35, tickSize, false, end, dim, t)
 	}
+	l.frameX(p)
+	p.line(dim, 1, l.left, l.bottom, l.right, l.bottom)
+	p.line(dim, 1, l.left, l.top, l.left, l.bottom)
+}
+
+// frameX draws the grid of x, and below it the numbers and the label.
+func (l *laid) frameX(p *pen) {
 	last := math.Inf(-1)
 	for i, t := range l.x.texts() {
 		at := l.px(l.x.ticks[i])
 		p.line(gridInk, 0.7, at, l.top, at, l.bottom)
-		if w := p.width(t, tickSize, false); at-w/2 > last+6 {
+		if w := p.width(t, tickSize, false); at-w/2 > last+6 && !l.noX {
 			p.text(at, l.bottom+tickSize*1.4, tickSize, false, middle, dim, t)
 			last = at + w/2
 		}
 	}
-	p.line(dim, 1, l.left, l.bottom, l.right, l.bottom)
-	p.line(dim, 1, l.left, l.top, l.left, l.bottom)
+	if l.noX {
+		return
+	}
 	for i, line := range l.xLabel {
 		p.text((l.left+l.right)/2, l.bottom+tickSize*1.6+axisSize+float64(i)*axisSize*leading, axisSize, false, middle,
 			dim, line)
@@ -248,6 +296,9 @@ func (l *laid) spans(p *pen) {
 
 // spanNames writes the names of ranges above them, those of wide ones first, where they have room.
 func (l *laid) spanNames(p *pen) {
+	if l.noSpans {
+		return
+	}
 	wide := slices.DeleteFunc(slices.Clone(l.p.Spans), func(s Span) bool {
 		return !l.x.scale.holds(s.From) || !l.x.scale.holds(s.To)
 	})
@@ -268,18 +319,15 @@ func (l *laid) spanNames(p *pen) {
 // series draws one series: its line, its error bars, its marks.
 func (l *laid) series(p *pen, s Series) {
 	points := l.p.usable(s)
-	ink := inkOf(s.Style)
 	if s.Line {
-		xy := make([][2]float64, len(points))
-		for i, q := range points {
-			xy[i] = [2]float64{l.px(q.X), l.py(q.Y)}
-		}
-		p.polyline(ink, 1.6, dashesOf(s), thinned(xy))
+		l.line(p, s, points)
 	}
 	for _, q := range points {
 		l.bars(p, s, q)
 	}
-	if !s.Marks {
+	if s.Sparse {
+		points = l.sparse(s, points)
+	} else if !s.Marks {
 		return
 	}
 	radius := markRadius
@@ -288,6 +336,35 @@ func (l *laid) series(p *pen, s Series) {
 	}
 	for _, q := range points {
 		p.mark(s.Style, l.px(q.X), l.py(q.Y), radius, q.Hollow)
+	}
+}
+
+// sparse are points of a series at a distance from each other. Those of another style stand at other
+// places, so that lines that lie on each other can be told apart.
+func (l *laid) sparse(s Series, points []Point) []Point {
+	const apart, styles = 64.0, 4
+	var list []Point
+	next := l.left + apart/styles*(0.5+float64(max(s.Style, 0)%styles))
+	for _, q := range points {
+		if x := l.px(q.X); x >= next {
+			list = append(list, q)
+			next += apart * math.Ceil((x-next)/apart+1e-9)
+		}
+	}
+	return list
+}
+
+// line draws the lines of a series. A point between two gaps is a dot.
+func (l *laid) line(p *pen, s Series, points []Point) {
+	for _, part := range unbroken(points) {
+		xy := make([][2]float64, len(part))
+		for i, q := range part {
+			xy[i] = [2]float64{l.px(q.X), l.py(q.Y)}
+		}
+		if len(part) == 1 && len(points) > 1 && !s.Marks {
+			p.mark(s.Style, xy[0][0], xy[0][1], 1.2, false)
+		}
+		p.polyline(inkOf(s.Style), 1.6, dashesOf(s), thinned(xy))
 	}
 }
 
