@@ -13,24 +13,6 @@ import (
 	"github.com/profllm/profllm/pkg/chart"
 )
 
-func TestTicks(t *testing.T) {
-	for _, c := range []struct {
-		lo, hi float64
-		n      int
-		want   []float64
-	}{
-		{0, 100, 5, []float64{0, 20, 40, 60, 80, 100}},
-		{0, 97, 5, []float64{0, 20, 40, 60, 80, 100}},
-		{12, 18, 3, []float64{12, 14, 16, 18}},
-		{-3, 8, 4, []float64{-5, 0, 5, 10}},
-		{5, 5, 4, []float64{5, 6}},
-		{math.NaN(), 1, 4, []float64{0, 1}},
-		{1e9, 1e9 + 1, 2, []float64{1e9, 1e9 + 0.5, 1e9 + 1}},
-	} {
-		require.InDeltaSlice(t, c.want, chart.Ticks(c.lo, c.hi, c.n), 1e-6, "%v to %v", c.lo, c.hi)
-	}
-}
-
 // element is what the tests look at.
 type element struct {
 	name string

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/drawing"
 )
 
 // Points is a chart of points, or of lines through those of one series in the order given.
@@ -39,12 +41,12 @@ const (
 
 // SVG draws the chart. Points that are not finite are left out.
 func (p Points) SVG() string {
-	var d drawing
+	var d markup
 	d.open(p.Title, plotBottom+44)
 	d.text(0, 14, "start", "head", p.Title)
 	var drawn []Point
 	for _, q := range p.Points {
-		if finite(q.X) && finite(q.Y) {
+		if drawing.Finite(q.X) && drawing.Finite(q.Y) {
 			drawn = append(drawn, q)
 		}
 	}
@@ -73,7 +75,7 @@ func (p Points) SVG() string {
 }
 
 // lines draws a line for each series of two points or more, with its name at its end.
-func (p Points) lines(d *drawing, drawn []Point, x, y func(float64) float64) {
+func (p Points) lines(d *markup, drawn []Point, x, y func(float64) float64) {
 	names := series(drawn)
 	paths, last := map[string][]string{}, map[string]Point{}
 	for _, q := range drawn {
@@ -112,7 +114,7 @@ func series(points []Point) []string {
 	return names
 }
 
-func (q Point) draw(d *drawing, x, y float64, colour int) {
+func (q Point) draw(d *markup, x, y float64, colour int) {
 	class, radius := fmt.Sprintf("s%d", colour), 4.0
 	if q.Mark {
 		class, radius = "s1", 6
@@ -144,11 +146,11 @@ func (p Points) axis(points []Point, of func(Point) float64, from, to float64,
 	if p.FromZero {
 		lo, hi = min(lo, 0), max(hi, 0)
 	}
-	ticks := Ticks(lo, hi, 6)
+	ticks := drawing.Ticks(lo, hi, 6)
 	lo, hi = ticks[0], ticks[len(ticks)-1]
 	scale := func(v float64) float64 { return from + (v-lo)/(hi-lo)*(to-from) }
-	for _, t := range ticks {
-		draw(scale(t), tick(t))
+	for i, text := range drawing.TickTexts(ticks) {
+		draw(scale(ticks[i]), text)
 	}
 	return scale
 }

@@ -12,11 +12,11 @@ package figure
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/profllm/profllm/pkg/drawing"
 	"github.com/profllm/profllm/pkg/printable"
 )
 
@@ -239,11 +239,4 @@ func clean(s string) string {
 }
 
 // cut shortens a text to a number of characters.
-func cut(s string, most int) string {
-	if s = clean(s); utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
-}
-
-func finite(x float64) bool { return math.Abs(x) <= 1e100 }
+func cut(s string, most int) string { return drawing.Cut(clean(s), most) }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/profllm/profllm/pkg/drawing"
 )
 
 const (
@@ -104,18 +106,13 @@ func firstLines(lines []string, n int) []string {
 func (l *laid) px(v float64) float64 { return l.left + l.x.frac(v)*(l.right-l.left) }
 func (l *laid) py(v float64) float64 { return l.bottom - l.y.frac(v)*(l.bottom-l.top) }
 
-// box is a rectangle.
-type box struct{ x1, y1, x2, y2 float64 }
-
-func (b box) meets(o box) bool { return b.x1 < o.x2 && o.x1 < b.x2 && b.y1 < o.y2 && o.y1 < b.y2 }
-
 // mostLabels bounds what is tried.
 const mostLabels = 400
 
 // place finds room for the labels of points: beside them, on no other label and no mark, and within
 // the data area.
 func (l *laid) place(p *pen) {
-	var taken []box
+	var taken []drawing.Box
 	marks, lines := l.crowds()
 	tried := 0
 	for _, s := range l.p.Series {
@@ -138,7 +135,7 @@ func (l *laid) place(p *pen) {
 				continue
 			}
 			taken = append(taken, at)
-			l.labels = append(l.labels, label{text, at.x1, at.y2 - labelSize*0.2})
+			l.labels = append(l.labels, label{text, at.X1, at.Y2 - labelSize*0.2})
 		}
 	}
 }
@@ -162,7 +159,7 @@ func (l *laid) crowds() (marks, lines crowd) {
 			if s.Marks {
 				marks.add(x, y)
 			}
-			if finite(q.XErr) && q.XErr > 0 {
+			if drawing.Finite(q.XErr) && q.XErr > 0 {
 				marks.add(l.px(q.X+q.XErr), y)
 				marks.add(2*x-l.px(q.X+q.XErr), y)
 			}
@@ -186,32 +183,32 @@ func cell(x, y float64) [2]int {
 }
 
 // room is the first of the places around a point where a label of a width has room.
-func (l *laid) room(w, x, y float64, taken []box, marks, lines crowd) (box, bool) {
+func (l *laid) room(w, x, y float64, taken []drawing.Box, marks, lines crowd) (drawing.Box, bool) {
 	const gap, h = markRadius + 2.5, labelSize * 1.15
 	for _, at := range [][2]float64{
 		{x + gap, y - h/2}, {x - gap - w, y - h/2}, {x - w/2, y - gap - h}, {x - w/2, y + gap},
 		{x + gap*0.7, y - gap*0.7 - h}, {x + gap*0.7, y + gap*0.7}, {x - gap*0.7 - w, y - gap*0.7 - h},
 		{x - gap*0.7 - w, y + gap*0.7},
 	} {
-		b := box{at[0], at[1], at[0] + w, at[1] + h}
-		if b.x1 < l.left || b.x2 > l.right+6 || b.y1 < l.top-4 || b.y2 > l.bottom {
+		b := drawing.Between(at[0], at[1], at[0]+w, at[1]+h)
+		if b.X1 < l.left || b.X2 > l.right+6 || b.Y1 < l.top-4 || b.Y2 > l.bottom {
 			continue
 		}
-		if slices.ContainsFunc(taken, b.meets) || marks.meets(b, markRadius) || lines.meets(b, 1) {
+		if slices.ContainsFunc(taken, b.Meets) || marks.meets(b, markRadius) || lines.meets(b, 1) {
 			continue
 		}
 		return b, true
 	}
-	return box{}, false
+	return drawing.Box{}, false
 }
 
 // meets reports whether a box comes nearer to a place than a radius.
-func (c crowd) meets(b box, radius float64) bool {
-	from, to := cell(b.x1-radius, b.y1-radius), cell(b.x2+radius, b.y2+radius)
+func (c crowd) meets(b drawing.Box, radius float64) bool {
+	from, to := cell(b.X1-radius, b.Y1-radius), cell(b.X2+radius, b.Y2+radius)
 	for i := from[0]; i <= to[0] && len(c) > 0; i++ {
 		for j := from[1]; j <= to[1]; j++ {
 			for _, m := range c[[2]int{i, j}] {
-				if b.meets(box{m[0] - radius, m[1] - radius, m[0] + radius, m[1] + radius}) {
+				if b.Meets(drawing.Between(m[0]-radius, m[1]-radius, m[0]+radius, m[1]+radius)) {
 					return true
 				}
 			}
@@ -303,12 +300,12 @@ func (l *laid) spanNames(p *pen) {
 		return !l.x.scale.holds(s.From) || !l.x.scale.holds(s.To)
 	})
 	slices.SortStableFunc(wide, func(a, b Span) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
-	var taken []box
+	var taken []drawing.Box
 	for _, s := range wide {
 		name := cut(s.Name, longest)
 		x := l.px(s.From)
-		b := box{x, l.top - labelSize, x + p.width(name, labelSize, false) + 4, l.top}
-		if b.x2 > l.right+8 || slices.ContainsFunc(taken, b.meets) {
+		b := drawing.Between(x, l.top-labelSize, x+p.width(name, labelSize, false)+4, l.top)
+		if b.X2 > l.right+8 || slices.ContainsFunc(taken, b.Meets) {
 			continue
 		}
 		taken = append(taken, b)
@@ -379,7 +376,7 @@ func thinned(xy [][2]float64) [][2]float64 {
 func (l *laid) bars(p *pen, s Series, q Point) {
 	const cap = 2.5
 	ink := inkOf(s.Style)
-	if q.YErr > 0 && finite(q.YErr) {
+	if q.YErr > 0 && drawing.Finite(q.YErr) {
 		x, y1, y2 := l.px(q.X), l.bottom, l.py(q.Y+q.YErr)
 		p.line(ink, 1, x-cap, y2, x+cap, y2)
 		if l.y.scale.holds(q.Y - q.YErr) {
@@ -388,7 +385,7 @@ func (l *laid) bars(p *pen, s Series, q Point) {
 		}
 		p.line(ink, 1, x, y1, x, y2)
 	}
-	if q.XErr > 0 && finite(q.XErr) {
+	if q.XErr > 0 && drawing.Finite(q.XErr) {
 		y, x1, x2 := l.py(q.Y), l.left, l.px(q.X+q.XErr)
 		p.line(ink, 1, x2, y-cap, x2, y+cap)
 		if l.x.scale.holds(q.X - q.XErr) {

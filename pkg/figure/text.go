@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/profllm/profllm/pkg/drawing"
 )
 
 // Terminal says what a figure is shown on.
@@ -304,6 +306,6 @@ func (g *grid) below() string {
 // listSpans lists the named ranges below the panel.
 func (g *grid) listSpans(b *bytes.Buffer) {
 	for _, s := range g.spans {
-		fmt.Fprintf(b, "  %s to %s: %s\n", tickText(s.From), tickText(s.To), g.t.short(s.Name, 20))
+		fmt.Fprintf(b, "  %s to %s: %s\n", drawing.Tick(s.From), drawing.Tick(s.To), g.t.short(s.Name, 20))
 	}
 }
