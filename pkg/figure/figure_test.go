@@ -181,6 +181,20 @@ func TestExtremes(t *testing.T) {
 	all(t, figure.Figure{Panels: [][]figure.Panel{{{}}, {{}, {}}}})
 }
 
+// The font of a PNG has no Chinese: such texts are named, each once.
+func TestBoxed(t *testing.T) {
+	f := figures()["curves"]
+	list, err := f.Boxed()
+	require.NoError(t, err)
+	require.Empty(t, list)
+	f.Caption = []string{"ωΩ, Привет, ±, ≤, é – …"}
+	f.Panels[0][0].Series[0].Name, f.Panels[0][0].Series[1].Name = "推理 tp=1", "推理 tp=1"
+	f.Panels[0][0].Series[2].Points[0].Label = "令牌"
+	list, err = f.Boxed()
+	require.NoError(t, err)
+	require.Equal(t, []string{"推理 tp=1", "令牌"}, list)
+}
+
 // Ten thousand points and hundreds of series are drawn; labels and names that have no room are
 // counted.
 func TestMany(t *testing.T) {
