@@ -1,7 +1,7 @@
 // Package chart draws bars and points as SVG for a page that has no network:
 // plain markup without script, fonts or styles of its own. Colours come from the
-// page, by the classes s0, s1, s2 (series), l0, l1, l2 (their lines), axis, grid, mark, dim
-// and hollow.
+// page, by the classes s0 to s7 (series), l0 to l7 (their lines), axis, grid, mark, dim, hollow
+// and legend.
 //
 // It knows nothing of results. Every label is escaped; a number that is not
 // finite, or beyond 1e100, is left out.
@@ -24,6 +24,8 @@ const (
 	barHeight = 14.0
 	textSize  = 12.0
 	longest   = 30 // runes of a label; the tooltip has all
+
+	longestMarked = 42 // of a marked point, which has half of the chart
 )
 
 // Number writes a value with the digits a reader can use: four significant ones
@@ -69,6 +71,9 @@ func (d *markup) open(title string, height float64) {
 }
 
 func (d *markup) text(x, y float64, anchor, class, s string) {
+	if s == "" {
+		return
+	}
 	d.addf(`<text x="%s" y="%s" text-anchor="%s"`, f(x), f(y), anchor)
 	if class != "" {
 		d.addf(` class="%s"`, class)

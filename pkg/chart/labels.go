@@ -15,7 +15,7 @@ func labels(d *markup, drawn []Point, x, y func(float64) float64) {
 	for _, q := range drawn {
 		at := drawing.Between(x(q.X)-radius, y(q.Y)-radius, x(q.X)+radius, y(q.Y)+radius)
 		if q.Mark && !q.Named { // its label stands on one side
-			wide := textWidth(cut(q.Label)) + 9
+			wide := textWidth(drawing.Cut(q.Label, longestMarked)) + 9
 			if at.X2 += wide; x(q.X) > (plotLeft+plotRight)/2 {
 				at.X1, at.X2 = at.X1-wide, at.X2-wide
 			}
@@ -34,7 +34,7 @@ func labels(d *markup, drawn []Point, x, y func(float64) float64) {
 		}
 		wide := textWidth(cut(q.Label))
 		cx, cy := x(q.X), y(q.Y)
-		for _, at := range []drawing.Box{ // above, below, right, left
+		for i, at := range []drawing.Box{ // above, below, right, left
 			drawing.Between(cx-wide/2, cy-radius-gap-textSize, cx+wide/2, cy-radius-gap),
 			drawing.Between(cx-wide/2, cy+radius+gap, cx+wide/2, cy+radius+gap+textSize),
 			drawing.Between(cx+radius+gap, cy-textSize/2, cx+radius+gap+wide, cy+textSize/2),
@@ -44,7 +44,8 @@ func labels(d *markup, drawn []Point, x, y func(float64) float64) {
 				continue
 			}
 			taken = append(taken, at)
-			d.text((at.X1+at.X2)/2, at.Y2-2, "middle", class, cut(q.Label))
+			anchor := []string{"middle", "middle", "start", "end"}[i] // a page may write larger
+			d.text([]float64{cx, cx, at.X1 + 2, at.X2 - 2}[i], at.Y2-2, anchor, class, cut(q.Label))
 			break
 		}
 	}

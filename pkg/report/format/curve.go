@@ -38,6 +38,14 @@ func curves(s *report.Sweep, best map[string]bool) []chart.Points {
 			Title: m.Name + " by " + label + s.Kind.Suffix(), XLabel: label, YLabel: m.Unit, FromZero: true, Line: true,
 			Points: curve(s, x, at, name, best),
 		}
+		for i, q := range c.Points {
+			c.XTicks = append(c.XTicks, q.X)
+			if q.Mark {
+				c.Points[i].Label = strings.TrimSpace(m.Shown(q.Y) + " " + m.Unit)
+			}
+		}
+		slices.Sort(c.XTicks)
+		c.XTicks = slices.Compact(c.XTicks)
 		if len(c.Points) > 1 {
 			out = append(out, c)
 		}
@@ -125,7 +133,7 @@ func curve(s *report.Sweep, x, column int, name string, best map[string]bool) []
 		}
 		label := strconv.FormatFloat(k.x, 'g', -1, 64)
 		tip := printable.Line(strings.TrimSpace(k.line + " " + name + "=" + label))
-		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: len(order) <= mostNamed, X: k.x, Y: y, Series: printable.Line(k.line),
+		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: marked[k], X: k.x, Y: y, Series: printable.Line(k.line),
 			Hollow: !valid[k]})
 	}
 	return points

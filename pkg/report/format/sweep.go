@@ -241,7 +241,7 @@ func sweepCharts(s *report.Sweep, best map[string]bool) []string {
 	var out []string
 	for _, c := range append(curves(s, best), scatter, reward) {
 		if len(c.Points) > 0 {
-			out = append(out, c.SVG())
+			out = append(out, c.SVG()+c.Legend())
 		}
 	}
 	return out
@@ -267,7 +267,7 @@ func answering(r *report.Report) map[string]bool {
 func rewardsAre(s *report.Sweep, place int) bool {
 	return place >= 0 && !slices.ContainsFunc(s.Points, func(p report.Point) bool {
 		v := p.Metrics[place].Number
-		return p.Reward != nil && (v == nil || math.Abs(*v-*p.Reward) > 1e-6*math.Abs(*v))
+		return p.Usable && p.Reward != nil && (v == nil || math.Abs(*v-*p.Reward) > 1e-6*math.Abs(*v))
 	})
 }
 
