@@ -24,8 +24,6 @@ const (
 	barHeight = 14.0
 	textSize  = 12.0
 	longest   = 30 // runes of a label; the tooltip has all
-
-	longestMarked = 42 // of a marked point, which has half of the chart
 )
 
 // Number writes a value with the digits a reader can use: four significant ones

@@ -15,7 +15,7 @@ func labels(d *markup, drawn []Point, x, y func(float64) float64) {
 	for _, q := range drawn {
 		at := drawing.Between(x(q.X)-radius, y(q.Y)-radius, x(q.X)+radius, y(q.Y)+radius)
 		if q.Mark && !q.Named { // its label stands on one side
-			wide := textWidth(drawing.Cut(q.Label, longestMarked)) + 9
+			wide := textWidth(cut(q.Label)) + 9
 			if at.X2 += wide; x(q.X) > (plotLeft+plotRight)/2 {
 				at.X1, at.X2 = at.X1-wide, at.X2-wide
 			}

@@ -140,7 +140,7 @@ func (q Point) draw(d *markup, x, y float64, colour int) {
 		if x > (plotLeft+plotRight)/2 {
 			anchor, at = "end", x-9
 		}
-		d.text(at, y+textSize/3, anchor, "mark", drawing.Cut(q.Label, longestMarked))
+		d.text(at, y+textSize/3, anchor, "mark", cut(q.Label))
 	}
 }
 

@@ -158,7 +158,7 @@ func pointCells(s *report.Sweep, p report.Point) []cell {
 func pointName(s *report.Sweep, p report.Point) string {
 	name := p.Phase
 	if !s.OfPhases {
-		name = cmp.Or(others(s, p, -1), "step "+strconv.Itoa(p.Step))
+		name = cmp.Or(others(s, p, -1, -1), "step "+strconv.Itoa(p.Step))
 	}
 	if p.Repeat > 0 {
 		name += fmt.Sprintf(" repeat=%d", p.Repeat)
@@ -226,7 +226,7 @@ func sweepCharts(s *report.Sweep, best map[string]bool) []string {
 		point := chart.Point{
 			Label: label, Tip: label, Mark: best[p.Dir], Hollow: p.Doubtful(), Named: len(s.Points) <= mostNamed,
 		}
-		if swept >= 0 && !point.Mark {
+		if swept >= 0 && !point.Mark && !s.OfPhases {
 			point.Label = printable.Line(p.Values[swept].Value)
 		}
 		if x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
