@@ -68,3 +68,17 @@ func TestRewardsAreToldOnce(t *testing.T) {
 	s.Points[1].Usable = false
 	require.True(t, rewardsAre(s, 0))
 }
+
+// Points that failed by one cause share a line, though their log lines differ.
+func TestOneLineForACause(t *testing.T) {
+	s := ofSuite()
+	for i := range s.Points {
+		p := &s.Points[i]
+		p.Usable, p.Verdict = false, "failed"
+		p.Reason = "cause cuda-oom: (pid=" + p.Phase + ") out of memory; job-state: ended with 1"
+	}
+	s.Points[3].Reason = "files-missing: no result"
+	require.Equal(t, []string{
+		"p1, p16 and p64, failed: cause cuda-oom: (pid=p1) out of memory; …", "pnone, failed: files-missing: no result",
+	}, unusable(s))
+}

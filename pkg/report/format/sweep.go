@@ -75,29 +75,39 @@ func roomLines(s *report.Sweep, limits []report.Limit) []string {
 	return lines
 }
 
-// unusable says why points are not usable; points with the same reason share a line.
+// unusable says why points are not usable. Points with the same reason share a line, and so do those
+// that failed by one cause, whose log lines and counts differ; their full reasons are below.
 func unusable(s *report.Sweep) []string {
 	type why struct {
 		verdict report.Verdict
-		reason  string
+		first   string // what a reason begins with: a cause, or a failed check
 	}
 	var list []why
-	points := map[why][]report.Point{}
+	points, reasons := map[why][]report.Point{}, map[why][]string{}
 	for _, p := range s.Points {
 		if p.Usable {
 			continue
 		}
-		w := why{p.Verdict, records.WithoutPoint(p.Reason, strconv.Itoa(p.Step))}
+		reason := records.WithoutPoint(p.Reason, strconv.Itoa(p.Step))
+		first, _, _ := strings.Cut(reason, ": ")
+		w := why{p.Verdict, first}
 		if points[w] == nil {
 			list = append(list, w)
 		}
 		points[w] = append(points[w], p)
+		if !slices.Contains(reasons[w], reason) {
+			reasons[w] = append(reasons[w], reason)
+		}
 	}
 	lines := make([]string, len(list))
 	for i, w := range list {
 		name, reason := pointName(s, points[w][0]), points[w][0].Reason
 		if len(points[w]) > 1 {
-			name, reason = pointNames(s, points[w]), w.reason
+			name, reason = pointNames(s, points[w]), reasons[w][0]
+		}
+		if len(reasons[w]) > 1 {
+			part, _, _ := strings.Cut(reason, "; ")
+			reason = part + "; …"
 		}
 		lines[i] = printable.Line(fmt.Sprintf("%s, %s: %s", name, w.verdict, reason))
 	}
