@@ -313,7 +313,7 @@ func gpuTracks(list []runfiles.Track) []figure.Series {
 	if len(list) <= mostGPUs {
 		out := tracks(list, 1)
 		for i := range out {
-			out[i].Name = list[i].Of
+			out[i].Name, out[i].Marks, out[i].Sparse = list[i].Of, false, true
 		}
 		return out
 	}
@@ -364,7 +364,7 @@ func binned(name string, list []runfiles.Track, of func([]float64) float64) figu
 	for _, x := range runfiles.WithGaps(samples) {
 		s.Points = append(s.Points, figure.Point{X: x.At, Y: x.Value, Gap: x.Gap})
 	}
-	mark(&s)
+	s.Sparse = true // nodes that do the same are told apart
 	return s
 }
 

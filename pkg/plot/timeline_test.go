@@ -48,11 +48,11 @@ func TestTimeline(t *testing.T) {
 	panels := n.Figure.Panels
 	require.Len(t, panels, 5)
 	requests := panels[0][0].Series
-	require.Equal(t, []string{"prefill running", "decode running", "prefill waiting", "decode waiting"},
+	require.Equal(t, []string{"decode running", "prefill running", "decode waiting", "prefill waiting"},
 		[]string{requests[0].Name, requests[1].Name, requests[2].Name, requests[3].Name})
 	require.Equal(t, 2.5, requests[0].Points[0].X, "s since the servers were ready")
-	require.Equal(t, 50.0, panels[1][0].Series[0].Points[0].Y)
-	require.Equal(t, 300.0, panels[2][0].Series[1].Points[0].Y, "tokens per s")
+	require.Equal(t, 50.0, panels[1][0].Series[1].Points[0].Y)
+	require.Equal(t, 300.0, panels[2][0].Series[0].Points[0].Y, "tokens per s")
 	require.Equal(t, 0.0, panels[3][0].Series[0].Points[0].X, "nothing from before the servers were ready")
 	require.Equal(t, requests[1].Style, panels[2][0].Series[1].Style, "a role looks the same in every panel")
 	require.True(t, n.Figure.SharedX)

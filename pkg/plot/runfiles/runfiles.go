@@ -65,12 +65,9 @@ func Over(dir string, loads []string) *Run {
 		r.telemetry(load)
 	}
 	for _, list := range [][]Track{r.Running, r.Waiting, r.Cache, r.Tokens, r.Use, r.Power} {
+		slices.SortStableFunc(list, func(a, b Track) int { return strings.Compare(a.Of, b.Of) })
 		for i := range list {
 			slices.SortStableFunc(list[i].Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
-		}
-	}
-	for _, list := range [][]Track{r.Running, r.Waiting, r.Cache, r.Tokens, r.Use, r.Power} {
-		for i := range list {
 			list[i].Samples = WithGaps(list[i].Samples)
 		}
 	}
