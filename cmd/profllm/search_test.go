@@ -2,15 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/load/loadtest"
 	"github.com/profllm/profllm/pkg/search/runner"
 )
@@ -118,14 +115,6 @@ func TestBenchSearchWithoutAFolder(t *testing.T) {
 		"--result-dir", "file/s")
 	require.Equal(t, exitInternal, o.code, o.stderr)
 	require.Contains(t, o.stderr, "file")
-}
-
-// A pipe in place of the log does not stop a search.
-func TestProbeLogIsNew(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, vllmserve.DefaultLog), 0o644))
-	err := new(benchSearchCmd).probe(t.Context(), &app{}, runner.Ask{Dir: dir}, new(runner.Options))
-	require.ErrorIs(t, err, fs.ErrExist)
 }
 
 // A search of a simulated server says so wherever its numbers are, also outside of a job.

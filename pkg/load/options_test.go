@@ -211,3 +211,16 @@ func TestParseArgsAnew(t *testing.T) {
 	require.Equal(t, 0.5, *first.Temperature, "what an earlier one returned stays")
 	require.Equal(t, again, first)
 }
+
+// The flags of a command line replace options, and what it does not name stays.
+func TestWith(t *testing.T) {
+	base, err := ParseArgs([]string{"--model", "m", "--request-rate", "3", "--metadata", "a=1", "--random-input-len", "8"})
+	require.NoError(t, err)
+	o, err := base.With([]string{"--request-rate", "inf", "--save-result", "--metadata", "b=2", "--max_concurrency", "4"})
+	require.NoError(t, err)
+	want := base
+	want.RequestRate, want.SaveResult, want.Metadata, want.MaxConcurrency = math.Inf(1), true, List{"a=1", "b=2"}, new(4)
+	require.Equal(t, want, o)
+	_, err = base.With([]string{"--no-such-flag"})
+	require.Error(t, err)
+}

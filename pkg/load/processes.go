@@ -83,6 +83,15 @@ func (o *Options) Digest(without ...string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// keeping are the flags that say where and how results are kept.
+var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
+	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
+
+// SentDigest is a [Options.Digest] of what is sent: results may be kept in another way.
+func (o *Options) SentDigest(without ...string) string {
+	return o.Digest(slices.Concat(keeping, without)...)
+}
+
 // sampled is how many bodies of a load are part of its digest.
 const sampled = 64
 

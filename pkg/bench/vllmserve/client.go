@@ -88,6 +88,15 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	}
 	c.Add(source.Decode(known, &cfg))
 	l.extra = t.Without(names...)
+	c.Add(l.misplaced(names))
+	c.Add(l.numbers(cfg, known))
+	return l, c.Err()
+}
+
+// misplaced refuses options that are those of another client, are spelt as on a command line, or are
+// set by profllm. names are the keys that a definition has.
+func (l *Load) misplaced(names []string) error {
+	var c source.Complaints
 	for _, key := range l.extra.Keys() {
 		plain := strings.ReplaceAll(key, "-", "_")
 		here, others := sglangs[plain]
@@ -105,6 +114,12 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 			c.Addf(l.extra.KeyPos(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
+	return c.Err()
+}
+
+// numbers takes the numbers that every load has, or their defaults.
+func (l *Load) numbers(cfg Config, known *source.Table) error {
+	var c source.Complaints
 	for _, f := range []struct {
 		key string
 		v   *int
@@ -127,7 +142,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		}
 		l.flags = append(l.flags, flag{f.key, n})
 	}
-	return l, c.Err()
+	return c.Err()
 }
 
 // sglangs are arguments that SGLang's client has and vLLM's has not, and the names of
