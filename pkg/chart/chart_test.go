@@ -204,6 +204,21 @@ func TestGivenTicks(t *testing.T) {
 	require.Equal(t, []string{"1", "8", "128"}, said)
 }
 
+// A label at the edge of the chart stands within it, and not on the line that leads to its point.
+func TestLabelsAtTheEdge(t *testing.T) {
+	c := chart.Points{Title: "t", FromZero: true, Line: true, Points: []chart.Point{
+		{X: 1, Y: 7800}, {X: 2, Y: 8050, Label: "8050 tok/s", Mark: true, Named: true},
+	}}
+	for _, e := range named(parse(t, c.SVG()), "text") {
+		if e.text == "8050 tok/s" {
+			require.Equal(t, "end", e.attr["text-anchor"])
+			require.Less(t, number(t, e.attr["y"]), 100.0, "above the point")
+			return
+		}
+	}
+	t.Fatal("no label")
+}
+
 // A named point has its label beside it, unless there is no room.
 func TestNamedPoints(t *testing.T) {
 	var points []chart.Point

@@ -28,26 +28,40 @@ func labels(d *markup, drawn []Point, x, y func(float64) float64) {
 		if !q.Named || q.Label == "" {
 			continue
 		}
-		class := ""
+		wide, class := textWidth(cut(q.Label)), ""
 		if q.Mark {
-			class = "mark"
+			wide, class = wide*1.15, "mark" // bold
 		}
-		wide := textWidth(cut(q.Label))
-		cx, cy := x(q.X), y(q.Y)
-		for i, at := range []drawing.Box{ // above, below, right, left
-			drawing.Between(cx-wide/2, cy-radius-gap-textSize, cx+wide/2, cy-radius-gap),
-			drawing.Between(cx-wide/2, cy+radius+gap, cx+wide/2, cy+radius+gap+textSize),
-			drawing.Between(cx+radius+gap, cy-textSize/2, cx+radius+gap+wide, cy+textSize/2),
-			drawing.Between(cx-radius-gap-wide, cy-textSize/2, cx-radius-gap, cy+textSize/2),
-		} {
+		for _, p := range around(x(q.X), y(q.Y), radius+gap, wide) {
+			at := p.at
 			if at.X1 < plotLeft || at.X2 > width || at.Y2 > plotBottom || slices.ContainsFunc(taken, at.Meets) {
 				continue
 			}
 			taken = append(taken, at)
-			anchor := []string{"middle", "middle", "start", "end"}[i] // a page may write larger
-			d.text([]float64{cx, cx, at.X1 + 2, at.X2 - 2}[i], at.Y2-2, anchor, class, cut(q.Label))
+			d.text(p.x, at.Y2-2, p.anchor, class, cut(q.Label))
 			break
 		}
+	}
+}
+
+// spot is a place for a label, which grows from x where a page writes larger.
+type spot struct {
+	at     drawing.Box
+	x      float64
+	anchor string
+}
+
+// around are the places for a label beside a point, the best first: lines seldom go straight up
+// or down from a point.
+func around(x, y, gap, wide float64) []spot {
+	above, below := y-gap-textSize, y+gap
+	row := func(top, left, at float64, anchor string) spot {
+		return spot{drawing.Between(left, top, left+wide, top+textSize), at, anchor}
+	}
+	return []spot{
+		row(above, x-wide/2, x, "middle"), row(above, x-wide+gap, x+gap, "end"), row(above, x-gap, x-gap, "start"),
+		row(below, x-wide/2, x, "middle"), row(below, x-wide+gap, x+gap, "end"), row(below, x-gap, x-gap, "start"),
+		row(y-textSize/2, x+gap, x+gap+2, "start"), row(y-textSize/2, x-gap-wide, x-gap-2, "end"),
 	}
 }
 

@@ -20,7 +20,8 @@ func TestSearches(t *testing.T) {
 	writeRecord(t, filepath.Join(root, "searched", "0"), r)
 	var out bytes.Buffer
 	require.NoError(t, format.Text(&out, report.Build(load(t, "results"), report.Options{})))
-	require.Contains(t, out.String(), "searched: the highest request_rate is 9")
+	require.Contains(t, out.String(), "Search: searched: the highest request_rate is 9.")
+	require.NotContains(t, out.String(), "Searches", "one answer is not told twice")
 }
 
 // A report opens with what was searched for; of many searches, it names the first.
@@ -38,4 +39,5 @@ func TestSearchesAreAnswers(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, format.Text(&out, r))
 	require.Contains(t, out.String(), "\nSearch: ")
+	require.Contains(t, out.String(), "== Searches")
 }
