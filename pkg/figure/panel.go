@@ -149,7 +149,17 @@ func (c crowd) add(x, y float64) {
 	}
 }
 
-// crowds are the middles of all marks with the ends of their error bars, and places on all lines.
+// along adds places on a line, but not its ends.
+func (c crowd) along(x1, y1, x2, y2 float64) {
+	const step = 6.0
+	n := min(math.Ceil(math.Hypot(x2-x1, y2-y1)/step), 1000)
+	for k := 1.0; k < n; k++ {
+		c.add(x1+(x2-x1)*k/n, y1+(y2-y1)*k/n)
+	}
+}
+
+// crowds are the middles of all marks with the ends of their error bars, and places on all lines and
+// bars.
 func (l *laid) crowds() (marks, lines crowd) {
 	marks, lines = crowd{}, crowd{}
 	for _, s := range l.p.Series {
@@ -160,15 +170,17 @@ func (l *laid) crowds() (marks, lines crowd) {
 				marks.add(x, y)
 			}
 			if drawing.Finite(q.XErr) && q.XErr > 0 {
-				marks.add(l.px(q.X+q.XErr), y)
-				marks.add(2*x-l.px(q.X+q.XErr), y)
+				right := l.px(q.X + q.XErr)
+				marks.add(right, y)
+				marks.add(2*x-right, y)
+				lines.along(2*x-right, y, right, y)
+			}
+			if drawing.Finite(q.YErr) && q.YErr > 0 {
+				above := l.py(q.Y + q.YErr)
+				lines.along(x, above, x, 2*y-above)
 			}
 			if s.Line && i > 0 && !q.Gap {
-				const step = 6.0
-				n := min(math.Ceil(math.Hypot(x-before[0], y-before[1])/step), 1000)
-				for k := 1.0; k < n; k++ {
-					lines.add(before[0]+(x-before[0])*k/n, before[1]+(y-before[1])*k/n)
-				}
+				lines.along(before[0], before[1], x, y)
 			}
 			before = [2]float64{x, y}
 		}
