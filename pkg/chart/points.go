@@ -46,11 +46,11 @@ func (p Points) SVG() string {
 	d.open(p.Title, plotBottom+44)
 	d.text(0, 14, "start", "head", p.Title)
 	drawn := p.drawn()
-	x := p.axis(drawn, p.XTicks, func(q Point) float64 { return q.X }, plotLeft, plotRight, func(at float64, label string) {
+	x := p.axis(drawn, p.XTicks, Point.x, plotLeft, plotRight, func(at float64, label string) {
 		d.line("grid", at, plotTop, at, plotBottom)
 		d.text(at, plotBottom+16, "middle", "dim", label)
 	})
-	y := p.axis(drawn, nil, func(q Point) float64 { return q.Y }, plotBottom, plotTop, func(at float64, label string) {
+	y := p.axis(drawn, nil, Point.y, plotBottom, plotTop, func(at float64, label string) {
 		d.line("grid", plotLeft, at, plotRight, at)
 		d.text(plotLeft-6, at+textSize/3, "end", "dim", label)
 	})
@@ -103,6 +103,9 @@ func (p Points) Legend() string {
 	d.addf("</p>")
 	return d.String()
 }
+
+func (q Point) x() float64 { return q.X }
+func (q Point) y() float64 { return q.Y }
 
 // drawn are the points that have a place.
 func (p Points) drawn() []Point {

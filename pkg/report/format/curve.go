@@ -164,8 +164,8 @@ func curve(s *report.Sweep, x, column int, name string, best map[string]bool) []
 		}
 		label := strconv.FormatFloat(k.x, 'g', -1, 64)
 		tip := printable.Line(strings.TrimSpace(k.line + " " + name + "=" + label))
-		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: marked[k], X: k.x, Y: y, Series: printable.Line(k.line),
-			Hollow: !valid[k]})
+		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: marked[k], X: k.x, Y: y,
+			Series: printable.Line(k.line), Hollow: !valid[k]})
 	}
 	return points
 }
