@@ -268,7 +268,8 @@ func (f resultFlags) open(a *app, placing placingFlags, sweep *vllmsweep.Sweep) 
 	_, err = os.Stat(s.dir)
 	switch {
 	case f.Resume && f.ExperimentName == "":
-		return nil, fail(exitUsage, errors.New("--resume needs --experiment-name, the name of the experiment to resume"))
+		return nil, fail(exitUsage,
+			errors.New("--resume needs --experiment-name, the name of the experiment to resume"))
 	case f.Resume && errors.Is(err, fs.ErrNotExist):
 		return nil, fail(exitUsage, fmt.Errorf("--resume: there is no experiment %s", relative(s.dir)))
 	case !f.Resume && err == nil:

@@ -47,7 +47,7 @@ type Options struct {
 	Talk
 	Plots
 
-	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
+	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random prompts and timed_trace."`
 	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
 	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
 	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the model's chat template."`
@@ -222,8 +222,9 @@ func (o *Options) Validate() error {
 		}
 	}
 	check(!o.NeedsChat() || o.chat(), "this data set has tools in each request: use --backend openai-chat")
-	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "", "the trace says when requests are sent: leave out "+
-		"--request-rate and --ramp-up-strategy, or add --no-self-timed")
+	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "",
+		"the trace says when requests are sent: leave out --request-rate and --ramp-up-strategy, or add "+
+			"--no-self-timed")
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")

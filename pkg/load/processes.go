@@ -40,7 +40,8 @@ func (p *Shared) InSlurm(env func(string) string) error {
 	for name, to := range map[string]*int{"SLURM_PROCID": &p.Rank, "SLURM_NTASKS": &p.Ranks} {
 		n, err := strconv.Atoi(env(name))
 		if err != nil {
-			return fmt.Errorf("--rendezvous needs --rank and --ranks outside of a job step of Slurm: %s is %q", name, env(name))
+			return fmt.Errorf("--rendezvous needs --rank and --ranks outside of a job step of Slurm: %s is %q", name,
+				env(name))
 		}
 		*to = n
 	}
@@ -85,8 +86,8 @@ func (o *Options) Digest(without ...string) string {
 }
 
 // keeping are the flags that say where and how results are kept.
-var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
-	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
+var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 // SentDigest is a [Options.Digest] of what is sent: results may be kept in another way.
 func (o *Options) SentDigest(without ...string) string {
@@ -179,7 +180,8 @@ func (c *crew) start(
 	ctx context.Context, again func(context.Context, ...string) *exec.Cmd, file string, n int, stderr io.Writer,
 ) error {
 	for k := 1; k < n; k++ {
-		cmd := again(ctx, "--processes", "1", "--rendezvous", file, "--rank", strconv.Itoa(k), "--ranks", strconv.Itoa(n))
+		cmd := again(ctx, "--processes", "1", "--rendezvous", file, "--rank", strconv.Itoa(k), "--ranks",
+			strconv.Itoa(n))
 		cmd.Stderr = stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it sends what it has measured
 		cmd.WaitDelay = childLimit

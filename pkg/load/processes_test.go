@@ -101,7 +101,9 @@ func TestUnfitProcess(t *testing.T) {
 			o.Again = func(ctx context.Context, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "false") }
 		},
 		"executable file not found": func(o *Options) {
-			o.Again = func(ctx context.Context, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "no-such-program") }
+			o.Again = func(ctx context.Context, _ ...string) *exec.Cmd {
+				return exec.CommandContext(ctx, "no-such-program")
+			}
 		},
 		"has other options": func(o *Options) {
 			again := o.Again

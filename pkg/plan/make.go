@@ -274,9 +274,11 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 		return nil
 	}
 	service.ClientNodes = Slice{Offset: p.Job.Nodes - n, Count: n}
-	if ip, err := netip.ParseAddr(service.ClientHost); service.ClientHost == "localhost" || err == nil && ip.IsLoopback() {
-		return source.Errorf(in.Test.PosOf("client_nodes"), "no server runs on the nodes of the client, but bench_host is %s",
-			service.ClientHost).Hintf("remove bench_host: the client then uses the address of the server's node")
+	host := service.ClientHost
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
+		return source.Errorf(in.Test.PosOf("client_nodes"),
+			"no server runs on the nodes of the client, but bench_host is %s", host).
+			Hintf("remove bench_host: the client then uses the address of the server's node")
 	}
 	return nil
 }

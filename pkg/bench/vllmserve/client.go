@@ -171,6 +171,12 @@ func (l *Load) get(key string) *source.Value {
 	return l.extra.Get(dashed(key))
 }
 
+// on reports whether an extra option without a value is given: false leaves it out.
+func (l *Load) on(key string) bool {
+	v := l.get(key)
+	return v != nil && v.Any != false
+}
+
 // Name is who measures, for the record.
 func (l *Load) Name() string {
 	if l.own {
@@ -240,7 +246,7 @@ func (l *Load) wholeFile() bool {
 // fewer reports whether the data set may have fewer requests than num_prompts, of which only
 // profllm's client says so in its result.
 func (l *Load) fewer(dataset string) bool {
-	return l.value("num_prompts") < 1 || l.own && (dataset == "timed_trace" || l.get("no_oversample") != nil)
+	return l.value("num_prompts") < 1 || l.own && (dataset == "timed_trace" || l.on("no_oversample"))
 }
 
 // talks reports whether the load is conversations of profllm's client: their prompts grow from turn
@@ -278,7 +284,7 @@ func (l *Load) pools() bool {
 // reranker, the query is one of them (vllm/benchmarks/datasets, 0.32).
 func (l *Load) requests(batch int) int {
 	n := l.value("num_prompts")
-	if v := l.get("no_reranker"); v != nil {
+	if l.on("no_reranker") {
 		n, batch = n-1, batch-1
 	}
 	return (n + batch - 1) / max(batch, 1)
