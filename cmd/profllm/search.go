@@ -44,6 +44,8 @@ type benchSearchCmd struct {
 	Time         time.Duration `placeholder:"TIME" help:"Begin no measurement after this time, such as 1h; default: no limit."`
 	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
 	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
+	Rivals       string        `placeholder:"DIR" help:"Folder with a folder for each configuration, this one's among them: stop once the highest load is surely below the best of a finished search of the same load there."`
+	GPUs         int           `name:"gpus" placeholder:"N" help:"GPUs of the configuration; with --rivals, compare only with searches of as many."`
 	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
 
 	promptsSet bool // --num-prompts was given, if only its default
@@ -71,6 +73,8 @@ func (c *benchSearchCmd) Validate() error {
 			"-- profllm bench serve --processes 2")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
+	case c.GPUs < 0:
+		return errors.New("--gpus must be 1 or more")
 	}
 	if err := runner.Check(c.Variable, c.goal()); err != nil {
 		return fmt.Errorf("--%w", err)
@@ -122,7 +126,7 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
-		Goal: c.goal(), Command: c.Client, Said: a.logf,
+		Goal: c.goal(), Command: c.Client, Said: a.logf, Rivals: c.Rivals, Contest: c.contest(),
 	}
 	if o.Dir == "" {
 		o.Dir = "search"
@@ -152,6 +156,18 @@ func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, e
 	}
 	o.MeasureBy(c.client(a), metadata...)
 	return o, nil
+}
+
+// addressFlags say where a server is: that is no part of the load.
+var addressFlags = []string{"base-url", "host", "port"}
+
+// contest is what searches of several configurations must have in common to be compared.
+func (c *benchSearchCmd) contest() runner.Contest {
+	if len(c.Client) > 0 {
+		return runner.Contest{Load: load.CommandDigest(c.Client, addressFlags...), GPUs: c.GPUs}
+	}
+	without := append([]string{strings.ReplaceAll(c.Variable, "_", "-")}, addressFlags...)
+	return runner.Contest{Load: c.SentDigest(without...), GPUs: c.GPUs}
 }
 
 // simulated reports whether the servers are, by the script of a job or by the server itself. A server

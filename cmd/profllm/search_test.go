@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,8 @@ func TestBenchSearchMistakes(t *testing.T) {
 		"--min is NaN, must be":                    {"--limit", "p99_ttft_ms=5", "--min", "nan"},
 		"--start is 1.5, must be a whole":          {"--limit", "p99_ttft_ms=5", "--start", "1.5"},
 		"--tolerance must be":                      {"--limit", "p99_ttft_ms=5", "--tolerance", "nan"},
+		"--gpus must be 1 or more":                 {"--limit", "p99_ttft_ms=5", "--gpus", "-1"},
+		"is not below that of its rivals":          {"--limit", "p99_ttft_ms=5", "--rivals", "other", "--result-dir", "s"},
 		"-- profllm bench serve --processes":       {"--limit", "p99_ttft_ms=5", "--processes", "2"},
 		"--processes and --rendezvous: give them ": {"--limit", "p99_ttft_ms=5", "--rendezvous", "r"},
 	} {
@@ -134,4 +137,35 @@ func TestBenchSearchOfASimulatedServer(t *testing.T) {
 		require.Equal(t, exitOK, profllm(t, dir, nil, "collect", name).code)
 		require.True(t, readResult(t, filepath.Join(dir, name)).Simulated, name)
 	}
+}
+
+// Searches of several servers compete if their loads differ in nothing but the server's address.
+func TestSearchesThatCompete(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Replace(searchClient, "-le 11", `-le "$EDGE"`, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(text), 0o755))
+	search := func(name, edge, gpus string, client ...string) (runner.Document, string) {
+		args := []string{"bench", "search", "--limit", "p99_ttft_ms=500", "--result-dir", filepath.Join("s", name), "--rivals", "s",
+			"--gpus", gpus, "--", "./client"}
+		o := profllm(t, dir, []string{"EDGE=" + edge}, append(args, client...)...)
+		require.Equal(t, exitOK, o.code, o.stderr)
+		return readSearch(t, filepath.Join(dir, "s", name)), o.stdout
+	}
+	first, _ := search("first", "40", "2", "--model", "m", "--base-url", "http://a:1", "--result-dir", "x", "--save-result")
+	require.Equal(t, "found", first.Answers[0].Outcome)
+	loser, said := search("loser", "3", "2", "--model", "m", "--base-url=http://b:2", "--result-dir", "y", "--save-result")
+	require.Equal(t, "beaten", loser.Answers[0].Outcome)
+	require.Contains(t, said, "it was stopped because another configuration (first) reaches 40")
+	require.Less(t, len(loser.Probes), len(first.Probes))
+	for name, args := range map[string][]string{"gpus": {"4", "--model", "m"}, "model": {"2", "--model", "n"}} {
+		d, _ := search(name, "3", args[0], args[1:]...)
+		require.Equal(t, "found", d.Answers[0].Outcome, name)
+	}
+	own := func(address string, length int) runner.Contest {
+		c := benchSearchCmd{Variable: runner.Concurrency}
+		c.BaseURL, c.ResultDir, c.RandomInputLen = address, address, length
+		return c.contest()
+	}
+	require.Equal(t, own("http://a:1", 8), own("http://b:2", 8))
+	require.NotEqual(t, own("http://a:1", 8), own("http://a:1", 9))
 }

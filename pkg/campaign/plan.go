@@ -189,20 +189,28 @@ func (c *Client) newOptions(
 
 // lookUp finds what a plan depends on besides its definitions: the states of Slurm's nodes, and the
 // points of the execution that it continues.
-func (c *Client) lookUp(ctx context.Context, s *scenario.Scenario, f Options, p *Planned, o *planner.Options) (err error) {
-	if f.Live && s.NodeGroups() {
-		if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
-			return as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
-		}
-	}
-	if f.Continue == "" {
-		return nil
+func (c *Client) lookUp(
+	ctx context.Context, s *scenario.Scenario, f Options, p *Planned, o *planner.Options,
+) (err error) {
+	if err := c.inventory(ctx, s, f, o); err != nil || f.Continue == "" {
+		return err
 	}
 	if p.Continued, err = filepath.Abs(f.Continue); err != nil {
 		return err
 	}
 	if o.History, err = trajectory.History(s, p.Continued); err != nil {
 		return as(Usage, err)
+	}
+	return nil
+}
+
+// inventory asks Slurm for the states of its nodes, once, if a scenario names groups of nodes.
+func (c *Client) inventory(ctx context.Context, s *scenario.Scenario, f Options, o *planner.Options) (err error) {
+	if !f.Live || !s.NodeGroups() || o.Inventory != nil {
+		return nil
+	}
+	if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
+		return as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
 	}
 	return nil
 }

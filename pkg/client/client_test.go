@@ -23,7 +23,8 @@ func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	l := client.Load{Args: []string{"a b", "$c"}, Log: filepath.Join(dir, "log"), Result: filepath.Join(dir, "result")}
 	require.NoError(t, os.WriteFile(l.Result, nil, 0o644))
-	c := client.Command([]string{"sh", "-c", `printf '%s,' "$@"; echo bad >&2; exit 3`, "sh"}, client.Stop{Signal: os.Interrupt})
+	words := []string{"sh", "-c", `printf '%s,' "$@"; echo bad >&2; exit 3`, "sh"}
+	c := client.Command(words, client.Stop{Signal: os.Interrupt})
 	require.ErrorContains(t, l.Measure(t.Context(), c), "exit status 3")
 	data, err := os.ReadFile(l.Log)
 	require.NoError(t, err)
@@ -43,7 +44,8 @@ func TestLogIsNew(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	l := client.Load{Log: filepath.Join(dir, "log"), Result: filepath.Join(dir, "result")}
-	script := fmt.Sprintf(`trap 'echo stopped; : >"%s"; exit 4' TERM; echo ready; while :; do sleep 0.01; done`, l.Result)
+	script := fmt.Sprintf(`trap 'echo stopped; : >"%s"; exit 4' TERM
+echo ready; while :; do sleep 0.01; done`, l.Result)
 	c := client.Command([]string{"sh", "-c", script}, client.Stop{Signal: syscall.SIGTERM, Wait: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -219,12 +219,13 @@ func TestParseArgsAnew(t *testing.T) {
 
 // The flags of a command line replace options, and what it does not name stays.
 func TestWith(t *testing.T) {
-	base, err := ParseArgs([]string{"--model", "m", "--request-rate", "3", "--metadata", "a=1", "--random-input-len", "8"})
+	base, err := ParseArgs([]string{"--model", "m", "--request-rate", "3", "--metadata", "a=1"})
 	require.NoError(t, err)
-	o, err := base.With([]string{"--request-rate", "inf", "--save-result", "--metadata", "b=2", "--max_concurrency", "4"})
+	o, err := base.With([]string{"--request-rate", "inf", "--save-result", "--metadata", "b=2", "--max_concurrency=4"})
 	require.NoError(t, err)
 	want := base
-	want.RequestRate, want.SaveResult, want.Metadata, want.MaxConcurrency = math.Inf(1), true, List{"a=1", "b=2"}, new(4)
+	want.RequestRate, want.SaveResult, want.MaxConcurrency = math.Inf(1), true, new(4)
+	want.Metadata = List{"a=1", "b=2"}
 	require.Equal(t, want, o)
 	_, err = base.With([]string{"--no-such-flag"})
 	require.Error(t, err)

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,12 +86,31 @@ func (o *Options) Digest(without ...string) string {
 }
 
 // keeping are the flags that say where and how results are kept.
-var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed", "save-requests",
-	"disable-tqdm", "percentile-metrics", "metric-percentiles"}
+var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 // SentDigest is a [Options.Digest] of what is sent: results may be kept in another way.
 func (o *Options) SentDigest(without ...string) string {
 	return o.Digest(slices.Concat(keeping, without)...)
+}
+
+// CommandDigest is the same of the command line of any client with such flags.
+func CommandDigest(words []string, without ...string) string {
+	h := sha256.New()
+	dropped := false // the flag before
+	for _, word := range words {
+		name, isFlag := strings.CutPrefix(word, "--")
+		if !isFlag && dropped && !strings.HasPrefix(word, "-") { // its value
+			dropped = false
+			continue
+		}
+		name, _, whole := strings.Cut(strings.ReplaceAll(name, "_", "-"), "=")
+		drop := isFlag && (slices.Contains(keeping, name) || slices.Contains(without, name))
+		if dropped = drop && !whole; !drop {
+			fmt.Fprintf(h, "%q\n", word)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // sampled is how many bodies of a load are part of its digest.

@@ -133,6 +133,7 @@ type Target struct {
 	Nodes Slice  // where a client of one process runs: one node
 	All   Slice  // the nodes of clients, for one of several processes
 	Dir   string // where it writes, absolute
+	GPUs  int    // of all servers
 
 	Disaggregated bool
 }
@@ -205,6 +206,7 @@ type LoadInput struct {
 	Client    string
 	Benchmark map[string]any
 	Expect    Expect
+	Beside    bool // its client reads the folders beside the run's
 }
 
 // Make plans one run. Every complaint is returned, with positions.
@@ -272,9 +274,11 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 		return nil
 	}
 	service.ClientNodes = Slice{Offset: p.Job.Nodes - n, Count: n}
-	if ip, err := netip.ParseAddr(service.ClientHost); service.ClientHost == "localhost" || err == nil && ip.IsLoopback() {
-		return source.Errorf(in.Test.PosOf("client_nodes"), "no server runs on the nodes of the client, but bench_host is %s",
-			service.ClientHost).Hintf("remove bench_host: the client then uses the address of the server's node")
+	host := service.ClientHost
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
+		return source.Errorf(in.Test.PosOf("client_nodes"),
+			"no server runs on the nodes of the client, but bench_host is %s", host).
+			Hintf("remove bench_host: the client then uses the address of the server's node")
 	}
 	return nil
 }
@@ -340,6 +344,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
 			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
+			GPUs: l.Expect.GPUs,
 		})
 		c.Add(err)
 		step.Log = p.below(l.Dir, step.Log)

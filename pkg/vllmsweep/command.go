@@ -87,7 +87,8 @@ func parameter(n arguments.Name, v *source.Value) (*source.Value, error) {
 	case nil:
 		out.Any = "None"
 		if !n.Form.Optional {
-			return out, source.Errorf(v.Pos, "%s is null, which the option does not take", n.Written()).Hintf("leave it out")
+			return out, source.Errorf(v.Pos, "%s is null, which the option does not take", n.Written()).
+				Hintf("leave it out")
 		}
 	case bool:
 		if strings.Contains(n.Key, ".") { // --a.b true

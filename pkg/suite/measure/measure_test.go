@@ -77,8 +77,8 @@ func TestUseCache(t *testing.T) {
 		able          error
 		kept, empties bool
 	}{
-		{measure.CacheAuto, nil, false, true}, {measure.CacheAuto, cannot, true, false}, {measure.CacheKeep, nil, false, false},
-		{measure.CacheEmpty, cannot, false, true},
+		{measure.CacheAuto, nil, false, true}, {measure.CacheAuto, cannot, true, false},
+		{measure.CacheKeep, nil, false, false}, {measure.CacheEmpty, cannot, false, true},
 	} {
 		s := new(measure.Session)
 		kept, err := s.UseCache(t.Context(), c.what, func(context.Context) error { return c.able })

@@ -31,7 +31,8 @@ func (r Reader) Read(words []string) (options *source.Table, model *source.Value
 		i++
 		switch {
 		case r.Any && (!strings.HasPrefix(word, "--") || len(word) < 3):
-			c.Add(fmt.Errorf("%q is no argument of %s\n\thint: write them as --name value, behind --", word, r.Program.Name))
+			c.Add(fmt.Errorf("%q is no argument of %s\n\thint: write them as --name value, behind --", word,
+				r.Program.Name))
 		case word == "--":
 		case strings.HasPrefix(word, "-") && len(word) > 1:
 			n, err := r.option(options, word, words[i:])
@@ -95,11 +96,12 @@ func (r Reader) value(word string, f Form) *source.Value {
 	n, notWhole := strconv.ParseInt(word, 10, 64)
 	x, notNumber := strconv.ParseFloat(word, 64)
 	numeric := f.Type == "int" || f.Type == "float"
+	printed := strings.Contains(word, ".") && strconv.FormatFloat(x, 'g', -1, 64) == word
 	switch {
 	case strings.Trim(word, "+-.eE0123456789") != "": // inf and 0x10 are words
 	case notWhole == nil && (numeric || strconv.FormatInt(n, 10) == word):
 		v.Any = n
-	case notNumber == nil && (f.Type == "float" || strings.Contains(word, ".") && strconv.FormatFloat(x, 'g', -1, 64) == word):
+	case notNumber == nil && (f.Type == "float" || printed):
 		v.Any = x
 	}
 	return v
