@@ -21,6 +21,10 @@ var Timings = []Timing{
 	{"startup.warm", "warm start"},
 	{"startup.warm_compilation", "compilation, warm"},
 	{"startup.warm_encoder_compilation", "encoder compilation, warm"},
+	{"requests.ttft", "TTFT from scheduling"},
+	{"requests.tpot", "TPOT without a server"},
+	{"requests.queue", "time in the queue"},
+	{"requests.e2el", "E2EL without a server"},
 }
 
 // OfflineRates are those of vllm bench throughput.

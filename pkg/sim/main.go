@@ -68,6 +68,9 @@ func runPython(ctx context.Context, p program.Process, args []string) int {
 	if len(args) == 0 {
 		return p.Fail(program.Missing, errors.New("python3 without a script is not simulated"))
 	}
+	if args[0] == "-c" && len(args) > 1 && strings.HasPrefix(args[1], tool.RequestsProgram) {
+		return tool.Offline(ctx, p, "requests", args[2:])
+	}
 	if args[0] == "-m" && len(args) > 1 {
 		return sglang.Run(ctx, p, args[1], args[2:])
 	}

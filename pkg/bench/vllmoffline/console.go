@@ -28,8 +28,9 @@ type line struct {
 
 var (
 	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-	// The lines that any of the three tables has.
-	interesting = regexp.MustCompile(`latency:|Throughput:|^Total num |startup time|compilation time|Startup time|ompilation time percentiles|^\s*[0-9.]+%: |^(COLD|WARM) STARTUP:|STARTUP TIME BENCHMARK`)
+	// The lines that any of the tables has.
+	interesting = regexp.MustCompile(`latency:|Throughput:|^Total num |startup time|compilation time|Startup time|ompilation time percentiles|^\s*[0-9.]+%: |^(COLD|WARM) STARTUP:|STARTUP TIME BENCHMARK` +
+		`|^={10,}|^Running benchmark with |"data_parallel_size":|requests:  |duration \(s\):|tokens:  |/s\):  |\(ms\):  `)
 
 	average     = regexp.MustCompile(`^(Avg|Std) latency: ([0-9.eE+-]+) seconds$`)
 	percentile  = regexp.MustCompile(`^([0-9.]+)% percentile latency: ([0-9.eE+-]+) seconds$`)

@@ -12,13 +12,17 @@ import (
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// Offline is `vllm bench latency`, `throughput` or `startup`: it loads nothing, and the numbers that
-// it writes follow from the arguments alone.
+// RequestsProgram begins the text of profllm's benchmark of single requests (workload/offline).
+const RequestsProgram = `"""profllm requests`
+
+// Offline is `vllm bench latency`, `throughput` or `startup`, or profllm's benchmark of single
+// requests: it loads nothing, and the numbers that it writes follow from the arguments alone.
 func Offline(ctx context.Context, p program.Process, kind string, args []string) int {
 	f := program.ParseFlags(args)
 	o := offline{Process: p, flags: &f}
 	doc, err := map[string]func() (map[string]any, error){
 		"latency": o.latency, "throughput": o.throughput, "startup": o.startup,
+		"requests": o.requests,
 	}[kind]()
 	if err != nil {
 		return p.Fail(program.Usage, fmt.Errorf("vllm bench %s: %w", kind, err))
@@ -49,9 +53,10 @@ func (o offline) notice() {
 	o.say("profllm sim: no model was loaded, every number below is made up")
 }
 
-// Times that the simulated engine takes: of a token, of a start, of a compilation, s.
+// Times that the simulated engine takes, s.
 const (
 	tokenTime   = 0.001
+	firstTime   = 0.020 // of a prompt
 	startTime   = 12.0
 	compileTime = 4.0
 )
@@ -161,5 +166,46 @@ func (o offline) startup() (map[string]any, error) {
 		}
 	}
 	o.notice()
+	return doc, nil
+}
+
+// requests are those of the engines in the order of their prompts: half of them wait, and each waits
+// as long as half of an answer takes.
+func (o offline) requests() (map[string]any, error) {
+	n, err := o.flags.Size("num-prompts", 50, 1)
+	if err != nil {
+		return nil, err
+	}
+	if n, err = o.share(n); err != nil {
+		return nil, err
+	}
+	in, err := o.flags.Size("input-len", 16, 1)
+	if err != nil {
+		return nil, err
+	}
+	most, err := o.flags.Size("max-tokens", 128, 1)
+	if err != nil {
+		return nil, err
+	}
+	out, err := o.flags.Size("output-len", most, 1)
+	if err != nil {
+		return nil, err
+	}
+	columns := map[string][]float64{}
+	add := func(key string, value float64) { columns[key] = append(columns[key], value) }
+	answer := float64(out) * tokenTime
+	for i := range n {
+		add("input_lens", float64(in))
+		add("output_lens", float64(out))
+		add("queue_times", answer/2*float64(i%2))
+		add("ttfts", firstTime+tokenTime*float64(i%10))
+		add("decode_times", float64(out-1)*tokenTime)
+	}
+	o.notice()
+	doc := map[string]any{"model_id": o.flags.Text("model", ""), "elapsed_time": 2*answer + firstTime, "num_requests": n,
+		"ttft_from": "scheduled", "vllm_version": program.Version}
+	for key, values := range columns {
+		doc[key] = values
+	}
 	return doc, nil
 }

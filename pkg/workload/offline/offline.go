@@ -1,5 +1,6 @@
 // Package offline turns a vllm-offline test into a step that runs one of vLLM's benchmarks without
-// a server: `vllm bench latency`, `throughput` or `startup`.
+// a server: `vllm bench latency`, `throughput` or `startup`, or a program of profllm's that times
+// each request, which vLLM has none for.
 //
 // One engine on one node is one process. Several engines, or one over several nodes, are one process
 // for each GPU, which vLLM's external launcher joins, as under torchrun.
@@ -7,6 +8,7 @@ package offline
 
 import (
 	"cmp"
+	_ "embed" // the program that times requests
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,7 +25,7 @@ import (
 // Config is [cmd_args] of a vllm-offline test.
 type Config struct {
 	DockerImageURL string `toml:"docker_image_url"`   // Image: host#org/name:tag, or a path to a .sqsh file.
-	Benchmark      string `toml:"benchmark,required"` // latency, throughput or startup.
+	Benchmark      string `toml:"benchmark,required"` // latency, throughput, startup or requests.
 	Model          string `toml:"model"`              // Hugging Face id or path; default Qwen/Qwen3-0.6B.
 	// Version of vLLM, or its beginning, whose options are checked; default: that of the image's tag.
 	EngineVersion string `toml:"engine_version"`
@@ -40,16 +42,30 @@ type Config struct {
 // Name is the value of test_template_name.
 const Name = "vllm-offline"
 
+// Program is the text in Python that times the requests of vLLM's engine. `profllm job requests`
+// runs it where the engine is, in a container or not.
+//
+//go:embed requests.py
+var Program string
+
+// OwnClient is the client of tests whose benchmark is profllm's own.
+const OwnClient = "profllm job requests"
+
 // Client is who measures, for the record.
-func Client(benchmark string) string { return "vllm bench " + benchmark }
+func Client(benchmark string) string {
+	if benchmark == requests {
+		return OwnClient
+	}
+	return "vllm bench " + benchmark
+}
 
 const (
 	latency    = "latency"
 	throughput = "throughput"
 	startup    = "startup"
+	requests   = "requests"
 
-	defaultModel   = "Qwen/Qwen3-0.6B"
-	defaultPrompts = 1000 // of vllm bench throughput
+	defaultModel = "Qwen/Qwen3-0.6B"
 
 	tpKey, ppKey, dpKey = "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
 	executorKey         = "distributed_executor_backend"
@@ -58,6 +74,9 @@ const (
 	rendezvous     = "rendezvous"
 	rendezvousPort = 29500
 )
+
+// defaultPrompts are the prompts of the benchmarks that several engines share.
+var defaultPrompts = map[string]int64{throughput: 1000, requests: 50}
 
 // options are those of each benchmark beside the engine's, in vLLM 0.8 to 0.32.
 var options = map[string][]string{
@@ -72,7 +91,8 @@ var options = map[string][]string{
 		"random_prefix_len", "random_batch_size", "no_reranker", "random_mm_base_items_per_request",
 		"random_mm_num_mm_items_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config",
 		"asr_min_audio_len_sec", "asr_max_audio_len_sec"},
-	startup: {"num_iters_cold", "num_iters_warmup", "num_iters_warm"},
+	startup:  {"num_iters_cold", "num_iters_warmup", "num_iters_warm"},
+	requests: {"num_prompts", "dataset_path", "input_len", "output_len", "max_tokens", "temperature"},
 }
 
 // flags are the options that take no value.
@@ -106,7 +126,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		c.Add(source.Errorf(t.CmdArgs.Pos, "cmd_args.docker_image_url is required").
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
-	known := []string{latency, throughput, startup}
+	known := []string{latency, throughput, startup, requests}
 	if t.CmdArgs.Has("benchmark") && !slices.Contains(known, cfg.Benchmark) {
 		c.Add(source.Errorf(t.CmdArgs.PosOf("benchmark"), "unknown benchmark %q", cfg.Benchmark).
 			Hintf("%s", source.Suggest(cfg.Benchmark, known)))
@@ -178,7 +198,7 @@ func (w *Workload) checkOptions(c *source.Complaints) {
 				c.Addf(v.Pos, "options.%s is a switch: true or false, not %s", key, v.Describe())
 			}
 		case slices.Contains(words, plain):
-		case strings.HasSuffix(plain, "_sec") || strings.HasSuffix(plain, "_ratio"):
+		case plain == "temperature" || strings.HasSuffix(plain, "_sec") || strings.HasSuffix(plain, "_ratio"):
 			if !isFloat {
 				c.Addf(v.Pos, "options.%s must be a number, not %s", key, v.Describe())
 			}
@@ -319,9 +339,9 @@ func (w *Workload) fits(l layout, gpus int) error {
 
 // several refuses what does not go with several processes.
 func (w *Workload) several(l layout) error {
-	if l.dp > 1 && w.cfg.Benchmark != throughput {
+	if l.dp > 1 && defaultPrompts[w.cfg.Benchmark] == 0 {
 		return source.Errorf(w.cfg.Engine.PosOf(dpKey), "`%s` measures one engine, not %d",
-			Client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\", or data_parallel_size = 1")
+			Client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\" or \"requests\", or data_parallel_size = 1")
 	}
 	if v := w.cfg.Engine.Get(executorKey); v != nil {
 		if name, _ := v.Text(); name != external {
@@ -333,7 +353,7 @@ func (w *Workload) several(l layout) error {
 		return source.Errorf(v.Pos, "options.async_engine does not go with data_parallel_size %d", l.dp).
 			Hintf("remove it")
 	}
-	prompts, pos := int64(defaultPrompts), w.cfg.Options.PosOf("num_prompts")
+	prompts, pos := defaultPrompts[w.cfg.Benchmark], w.cfg.Options.PosOf("num_prompts")
 	if v := w.cfg.Options.Get("num_prompts"); v != nil {
 		prompts, _ = v.Int()
 	}
@@ -350,8 +370,8 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	if err != nil {
 		return plan.Service{}, err
 	}
-	argv := append(plan.Texts("vllm", "bench", w.cfg.Benchmark, "--model", w.cfg.Model), w.engine(l)...)
-	argv = append(argv, w.own()...)
+	argv := append(w.program(), plan.Texts("--model", w.cfg.Model)...)
+	argv = append(append(argv, w.engine(l)...), w.own()...)
 	file := w.cfg.Benchmark + ".json"
 	s := plan.Service{
 		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Client: Client(w.cfg.Benchmark), GPUs: l.gpus(),
@@ -372,6 +392,14 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	step.Result = &plan.ResultFile{Option: "--output-json", Name: file}
 	s.Steps = []plan.Step{step}
 	return s, nil
+}
+
+// program are the first words of the benchmark.
+func (w *Workload) program() []plan.Word {
+	if w.cfg.Benchmark == requests {
+		return append([]plan.Word{plan.Self()}, plan.Texts("job", "requests", "--")...)
+	}
+	return plan.Texts("vllm", "bench", w.cfg.Benchmark)
 }
 
 // joined are the words of a process of several, which is told its rank.
