@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
@@ -397,6 +399,7 @@ type jobProfileCmd struct {
 	Mark    string   `required:"" help:"Marker in the environment of the server's process."`
 	Dir     string   `name:"run" placeholder:"DIR" help:"Wait for the job to stop its profilers before ending the server."`
 	Ranks   []int    `placeholder:"RANK" help:"Profile only these tasks of the step; default: all."`
+	Ranked  string   `placeholder:"FILE" help:"Word of the profiler's command in which %t is the task's rank."`
 	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, followed by the server's."`
 }
 
@@ -408,6 +411,11 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	if server := j.Unprofiled(c.Ranks, c.Mark, command); server != nil {
 		return jobError("profile", become(server, a.environ))
+	}
+	if rank, err := strconv.Atoi(a.env("SLURM_PROCID")); err == nil && c.Ranked != "" {
+		for i, word := range command {
+			command[i] = plan.Ranked(word, c.Ranked, rank)
+		}
 	}
 	j.Dir = c.Dir
 	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)

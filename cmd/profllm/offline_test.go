@@ -116,3 +116,64 @@ benchmark = %q
 	require.NoError(t, err, "%s", said)
 	return run
 }
+
+// offlineTest is a scenario of four engines on a node.
+const offlineTest = `name = "offline"
+[[Tests]]
+id = "t"
+test_template_name = "vllm-offline"
+time_limit = "30m"
+[Tests.cmd_args]
+docker_image_url = "vllm/vllm-openai:v0.32.0"
+benchmark = "BENCHMARK"
+[Tests.cmd_args.engine]
+data_parallel_size = 4
+[Tests.cmd_args.options]
+num_prompts = 40
+`
+
+// Each process of a benchmark leaves a report of its own. With a capture range, nsys records only
+// what the benchmark has measured: without the calls that open it, the stand-in for nsys leaves no
+// report. Where a benchmark cannot open it, the test is refused.
+//
+// covers: OFF-12, PRF-8
+func TestOfflineProfiled(t *testing.T) {
+	for _, benchmark := range []string{"throughput", "requests"} {
+		for table, suffix := range map[string]string{
+			"[Tests.nsys]\n": ".nsys-rep", "[Tests.nsys]\npreset = \"loads\"\n": ".1.nsys-rep", "[Tests.viztracer]\n": ".json",
+		} {
+			dir := t.TempDir()
+			text := strings.Replace(offlineTest, "BENCHMARK", benchmark, 1) + table
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+			require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "s.toml").code)
+			for d := range runs(t, dir) {
+				r := readResult(t, d)
+				require.Equal(t, "vllm-"+benchmark, r.Config.Benchmark.Kind)
+				require.NotNil(t, r.Profiling, table)
+				require.Len(t, r.Profiling.Traces, 4, table)
+				seen := map[string]bool{}
+				for i, trace := range r.Profiling.Traces {
+					require.Equal(t, i, *trace.Rank)
+					require.Equal(t, benchmark, trace.Role)
+					require.True(t, strings.HasSuffix(trace.Path, suffix), trace.Path)
+					require.FileExists(t, filepath.Join(d, trace.Path))
+					seen[trace.Path] = true
+				}
+				require.Len(t, seen, 4, "no rank overwrites another's")
+				require.True(t, r.Validity.Valid, r.Validity.Words)
+				require.NotContains(t, r.Validity.Words, "missing-files")
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		strings.Replace(offlineTest, "BENCHMARK", "requests", 1) + "[Tests.viztracer]\nextra_args = [\"--log_gc\"]\n": "viztracer.extra_args has no effect: requests runs VizTracer itself",
+		"name = \"o\"\n[[Tests]]\nid = \"t\"\ntest_template_name = \"vllm-offline\"\n[Tests.cmd_args]\ndocker_image_url = \"i:1\"\nbenchmark = \"latency\"\n" +
+			"[Tests.nsys]\npreset = \"loads\"\n": "`vllm bench latency` leaves no result if it opens the range (--profile)",
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+		o := profllm(t, dir, nil, "rehearse", "s.toml")
+		require.Equal(t, exitDefinition, o.code)
+		require.Contains(t, o.stderr, want)
+	}
+}

@@ -3,12 +3,15 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/sim/engine"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
@@ -20,6 +23,9 @@ const RequestsProgram = `"""profllm requests`
 func Offline(ctx context.Context, p program.Process, kind string, args []string) int {
 	f := program.ParseFlags(args)
 	o := offline{Process: p, flags: &f}
+	if err := o.profile(); err != nil {
+		return p.Fail(program.Failed, err)
+	}
 	doc, err := map[string]func() (map[string]any, error){
 		"latency": o.latency, "throughput": o.throughput, "startup": o.startup,
 		"requests": o.requests,
@@ -208,4 +214,26 @@ func (o offline) requests() (map[string]any, error) {
 		doc[key] = values
 	}
 	return doc, nil
+}
+
+// profile leaves what profilers would: that a capture range of nsys was opened, or a trace without
+// calls.
+func (o offline) profile() error {
+	if file := o.flags.Text("viztracer", ""); file != "" {
+		text, err := json.Marshal(vizReport{Simulated: true, By: program.Version, Command: o.Args, Events: noCalls})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, append(text, '\n'), 0o644)
+	}
+	ranges := o.Env(engine.RangesVar)
+	if !o.flags.Bool("profile", false) || ranges == "" || !strings.Contains(o.flags.Text("profiler-config", ""), "cuda") {
+		return nil
+	}
+	f, err := os.OpenFile(ranges, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("range\n")
+	return errors.Join(err, f.Close())
 }

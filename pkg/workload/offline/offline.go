@@ -9,10 +9,12 @@ package offline
 import (
 	"cmp"
 	_ "embed" // the program that times requests
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -381,17 +383,50 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	}
 	step := plan.Step{
 		Name: w.cfg.Benchmark, Nodes: cl.All(), Container: true, Env: cl.Visible(), Argv: argv,
-		Log: "logs/" + w.cfg.Benchmark + "-%t.log",
+		Log:     "logs/" + w.cfg.Benchmark + "-%t.log",
+		Profile: w.profilable(s.Release),
 	}
 	if l.joined {
 		file = w.cfg.Benchmark + "-%t.json"
 		step.TasksPerNode = l.perNode
 		step.Argv = joined(argv, l.tp*l.pp)
+		step.Profile.Inner = len(step.Argv) - len(argv)
 		s.Ports = []plan.Port{{Name: rendezvous, Base: rendezvousPort, Step: 1, Count: 1}}
 	}
 	step.Result = &plan.ResultFile{Option: "--output-json", Name: file}
 	s.Steps = []plan.Step{step}
 	return s, nil
+}
+
+// answerLimit bounds what an engine may take to end a profile.
+const answerLimit = 5 * time.Minute
+
+// profilable says how profilers go around the benchmark.
+func (w *Workload) profilable(release string) *plan.Profilable {
+	p := &plan.Profilable{NoRange: "`" + Client(w.cfg.Benchmark) + "` leaves no result if it opens the range (--profile)"}
+	if w.cfg.Benchmark == startup {
+		p.NoRange = "`" + Client(startup) + "` cannot open a range"
+	}
+	if w.cfg.Benchmark == requests {
+		p.VizOption = "--viztracer"
+	}
+	if defaultPrompts[w.cfg.Benchmark] == 0 {
+		return p
+	}
+	p.Range = func() (words []plan.Word, env []plan.Var, err error) {
+		options, vars, err := arguments.CUDAProfiler(release, answerLimit)
+		for _, v := range vars {
+			env = append(env, plan.Var{Name: v.Name, Value: plan.Text(v.Value)})
+		}
+		if !w.cfg.Options.Has("profile") {
+			options = append(options, "--profile")
+		}
+		if err == nil && w.cfg.Engine.Has("profiler_config") {
+			err = errors.New("the engine has a profiler_config of its own")
+		}
+		return plan.Texts(options...), env, err
+	}
+	return p
 }
 
 // program are the first words of the benchmark.
