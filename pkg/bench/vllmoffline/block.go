@@ -1,10 +1,14 @@
 package vllmoffline
 
 import (
+	"bytes"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/clientfile"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -20,6 +24,42 @@ var (
 		`Request throughput \(req/s\)|(?:Output|Total) token throughput \(tok/s\)|` +
 		`(?:Mean|Median|P99) (?:TTFT|TPOT) \(ms\)): +([0-9.]+)$`)
 )
+
+// IsText reports whether a text is of such a benchmark.
+func IsText(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		if blockBegin.Match(bytes.TrimRight(line, "\r\n")) {
+			return true
+		}
+	}
+	return false
+}
+
+// errNoTable is a text of which no table is whole.
+var errNoTable = errors.New("the text has no whole table of results")
+
+// ReadText reads the last table of such a text. The name is for its warnings.
+func ReadText(name string, data []byte) (result.Part, error) {
+	lines, m := linesOf(bytes.NewReader(data)), &result.Metrics{Offline: &result.Offline{}, Source: name, FromLog: true}
+	if !requestsLog(lines, m.Offline) {
+		return result.Part{}, errNoTable
+	}
+	p := result.Part{Metrics: m}
+	p.Benchmark.Kind = "vllm-" + requests
+	r := &reader{File: &clientfile.File{Name: name}, part: &p}
+	r.recovered(requests, lines)
+	p.Warnings = r.Warnings
+	return p, nil
+}
+
+// recovered notes that numbers are of a console text.
+func (r *reader) recovered(name string, lines []line) {
+	r.Warn(result.Recovered, pyjson.Value{}, name, "read from console text")
+	if n := engines(lines); name == requests && n > 1 {
+		r.Warn(result.Recovered, pyjson.Value{}, name,
+			"the mean and the median are means over %d engines, the P99 is the largest of theirs", n)
+	}
+}
 
 // block is what the table says.
 type block struct {

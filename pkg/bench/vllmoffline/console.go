@@ -52,7 +52,11 @@ func consoleLines(dir fs.FS, name string) ([]line, string) {
 		return nil, name
 	}
 	defer f.Close()
-	var lines []line
+	return linesOf(f), name
+}
+
+// linesOf reads such lines until the text ends or cannot be read.
+func linesOf(f io.Reader) (lines []line) {
 	in := bufio.NewReaderSize(io.LimitReader(f, maxLog), maxLine)
 	for number := 1; ; number++ {
 		raw, long, err := in.ReadLine() // a longer line comes in pieces, which no table has
@@ -61,7 +65,7 @@ func consoleLines(dir fs.FS, name string) ([]line, string) {
 			raw = nil
 		}
 		if err != nil {
-			return lines, name
+			return lines
 		}
 		text := string(raw)
 		text = strings.TrimRight(escapes.ReplaceAllString(text[strings.LastIndexByte(strings.TrimRight(text, "\r"),

@@ -88,11 +88,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 				continue
 			}
 			r.Name, source, m.FromLog = name, name, true
-			r.Warn(result.Recovered, pyjson.Value{}, b.name, "read from console text")
-			if n := engines(lines); b.name == requests && n > 1 {
-				r.Warn(result.Recovered, pyjson.Value{}, b.name,
-					"the mean and the median are means over %d engines, the P99 is the largest of theirs", n)
-			}
+			r.recovered(b.name, lines)
 		}
 		part.Warnings = append(part.Warnings, r.Warnings...)
 		found, sources = append(found, "vllm-"+b.name), append(sources, source)
