@@ -279,6 +279,26 @@ exec "$BINARY" sim vllm "$@"`
 	require.Contains(t, got.stderr, "--client and --image both say what measures")
 }
 
+// The suites in place of vLLM's other scripts are measured by profllm's client and by vLLM's.
+func TestSuiteOfScripts(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	for _, client := range [][]string{nil, {"--client", "\"$BINARY\" sim vllm bench serve", "--release", "0.32.0"}} {
+		dir := t.TempDir()
+		args := append([]string{"bench", "suite", "structured,documents-asked1,prefixes", "--base-url", address}, client...)
+		for i := range args {
+			args[i] = strings.Replace(args[i], "\"$BINARY\"", binary, 1)
+		}
+		got := profllm(t, dir, env, args...)
+		require.Equal(t, exitOK, got.code, got.stderr)
+		root := onlyFolder(t, filepath.Join(dir, "results"))
+		for name, want := range map[string]int{"structured-grammar": 100, "structured-free": 100, "documents-asked1": 8, "prefixes-100": 100, "prefixes-1": 100} {
+			r := readResult(t, filepath.Join(root, name))
+			require.Equal(t, want, *r.Results.CompletedRequests, name)
+		}
+	}
+}
+
 // A run of which no request completes is invalid, though the client left a file.
 //
 // covers: BEN-13
