@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,7 +138,7 @@ func (f sweepServeFlags) definition(name string) (vllmsweep.Serve, error) {
 
 // name is that of the experiment.
 func (f resultFlags) name(a *app) string {
-	return cmp.Or(f.ExperimentName, a.now().Format("20060102_150405"))
+	return cmp.Or(f.ExperimentName, vllmsweep.Name(a.now()))
 }
 
 // sweepParams reads a parameter file; without one the command is measured as it is.
@@ -166,8 +165,7 @@ func (c sweepServeCmd) Run(ctx context.Context, a *app) error {
 
 // Run measures the ends of each combination, then the levels between them.
 func (c sweepWorkloadCmd) Run(ctx context.Context, a *app) error {
-	explore := &vllmsweep.Explore{Var: c.WorkloadVar, Iters: c.WorkloadIters}
-	s, err := c.begin(a, explore)
+	s, err := c.begin(a, &vllmsweep.Explore{Var: c.WorkloadVar, Iters: c.WorkloadIters})
 	if err != nil {
 		return err
 	}
@@ -179,14 +177,15 @@ func (c sweepWorkloadCmd) Run(ctx context.Context, a *app) error {
 	if ctx.Err() != nil {
 		return ends
 	}
-	if explore.Between, err = s.sweep.Levels(s.dir); err != nil {
+	levels, err := s.sweep.Levels(s.dir)
+	if err != nil {
 		return errors.Join(ends, err)
 	}
-	if len(explore.Between) == 0 {
+	if len(levels) == 0 {
 		a.logf("note: no combination has the results of all runs of both ends, so no levels between were measured")
 		return ends
 	}
-	if s.sweep, err = s.sweep.Serve.Sweep(); err != nil {
+	if s.sweep, err = s.sweep.Between(levels); err != nil {
 		return errors.Join(ends, fail(exitDefinition, err))
 	}
 	return errors.Join(ends, s.measure(ctx))
@@ -269,7 +268,8 @@ func (f resultFlags) open(a *app, placing placingFlags, sweep *vllmsweep.Sweep) 
 	_, err = os.Stat(s.dir)
 	switch {
 	case f.Resume && f.ExperimentName == "":
-		return nil, fail(exitUsage, errors.New("--resume needs --experiment-name, the name of the experiment to resume"))
+		return nil, fail(exitUsage,
+			errors.New("--resume needs --experiment-name, the name of the experiment to resume"))
 	case f.Resume && errors.Is(err, fs.ErrNotExist):
 		return nil, fail(exitUsage, fmt.Errorf("--resume: there is no experiment %s", relative(s.dir)))
 	case !f.Resume && err == nil:
@@ -278,17 +278,6 @@ func (f resultFlags) open(a *app, placing placingFlags, sweep *vllmsweep.Sweep) 
 			relative(s.dir)))
 	}
 	return s, nil
-}
-
-// roots are the executions of the sweep's scenarios, the newest last.
-func (s *sweeping) roots() ([]string, error) {
-	folder := filepath.Join(s.dir, vllmsweep.RunsDir)
-	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	roots, err := run.Scenarios(folder)
-	slices.Sort(roots)
-	return roots, err
 }
 
 // measure measures what is missing, and writes the results.
@@ -369,7 +358,7 @@ func (s *sweeping) execute(ctx context.Context, p *campaign.Planned) error {
 // takeIn writes the results of earlier executions. One whose jobs are not over is an error: its
 // runs would be measured twice.
 func (s *sweeping) takeIn(ctx context.Context) error {
-	roots, err := s.roots()
+	roots, err := vllmsweep.Executions(s.dir)
 	if err != nil || len(roots) == 0 {
 		return err
 	}
@@ -398,7 +387,7 @@ func (s *sweeping) takeIn(ctx context.Context) error {
 
 // write writes the results as vLLM's command would.
 func (s *sweeping) write() error {
-	roots, err := s.roots()
+	roots, err := vllmsweep.Executions(s.dir)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ var keyTables = []struct{ title, dir, name string }{
 	{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},
 	{"`[[Tests.dependencies]]`", "scenario", "Dependency"}, {"`[[Tests.phases]]` (profllm)", "scenario", "Phase"},
 	{"`repeat = { … }` (profllm)", "scenario", "Until"},
-	{"`[Tests.telemetry]` (profllm)", "scenario", "Telemetry"}, {"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
+	{"`[Tests.telemetry]` (profllm)", "scenario", "Telemetry"}, {"`[Tests.sweep]` (profllm)", "scenario", "Sweep"}, {"`[Tests.search]` (profllm)", "scenario", "Search"}, {"`[Tests.slurm]` (profllm)", "scenario", "Slurm"},
 	{"`[preflight]` of a system file, `[Tests.preflight]` of a scenario (profllm)", "config", "Preflight"},
 	{"`[reports.NAME]` of a scenario or system file", "config", "reportKeys"},
 	{"`[[git_repos]]`, `[proxy_script_repo]`", "scenario", "GitRepo"},

@@ -109,7 +109,7 @@ func (c evalGSM8KCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if s.Simulated = server.Owner() == standin.Version; s.Simulated {
+	if s.Simulated = standin.Owns(server.Owner()); s.Simulated {
 		a.logf("%s", standin.Notice)
 	}
 	s.Served = cmp.Or(s.Model, server.Model())

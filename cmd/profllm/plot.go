@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/definition"
@@ -188,6 +189,34 @@ func (f *plotFlags) draw(a *app, list []plot.Named) error {
 			}
 		}
 	}
+	if f.DryRun || !slices.Contains(f.Format, "png") {
+		return nil
+	}
+	return a.warnOfBoxes(list)
+}
+
+// warnOfBoxes says once which texts the font of PNG files cannot show.
+func (a *app) warnOfBoxes(list []plot.Named) error {
+	var boxed []string
+	for i := range list {
+		texts, err := list[i].Figure.Boxed()
+		if err != nil {
+			return err
+		}
+		for _, t := range texts {
+			if !slices.Contains(boxed, t) {
+				boxed = append(boxed, t)
+			}
+		}
+	}
+	if len(boxed) == 0 {
+		return nil
+	}
+	named := strconv.Quote(boxed[0])
+	if n := len(boxed) - 1; n > 0 {
+		named += " and " + quantity.Count(n, "more text")
+	}
+	a.logf("warning: the PNG shows boxes in %s: its font has Latin, Greek and Cyrillic only\n\thint: --format svg", named)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,4 +77,26 @@ func TestPlotRecords(t *testing.T) {
 	o = profllm(t, dir, nil, "plot", "latency", "results")
 	require.Zero(t, o.code, o.stderr)
 	require.FileExists(t, filepath.Join(dir, "results/LATENCY.png"))
+}
+
+// A PNG has no Chinese: one warning names a label and the remedy. An SVG and a terminal show it.
+func TestPlotWarnsOfBoxes(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"推理/甲", "推理/乙"} {
+		r := reporttest.Record(reporttest.Numbers{Throughput: 1000, TTFT: 20})
+		r.RunID = "exp_20260102_030405_00000" + strconv.Itoa(i)
+		reporttest.WriteRecord(t, filepath.Join(dir, "results", name), r)
+	}
+	plot := func(args ...string) outcome {
+		return profllm(t, dir, nil, append([]string{"plot", "metrics", "results", "--var-y", "median_ttft_ms",
+			"--fig-dpi", "50", "--fig-by", "test"}, args...)...)
+	}
+	o := plot()
+	require.Zero(t, o.code, o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr, "warning: the PNG shows boxes in "), o.stderr)
+	require.Contains(t, o.stderr, "乙")
+	require.Contains(t, o.stderr, "hint: --format svg")
+	for _, args := range [][]string{{"--format", "svg"}, {"--terminal"}, {"--dry-run"}} {
+		require.NotContains(t, plot(args...).stderr, "boxes", args)
+	}
 }

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/profllm/profllm/pkg/apicheck"
-	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/metric"
@@ -48,6 +44,8 @@ type benchSearchCmd struct {
 	Time         time.Duration `placeholder:"TIME" help:"Begin no measurement after this time, such as 1h; default: no limit."`
 	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
 	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
+	Rivals       string        `placeholder:"DIR" help:"Folder with a folder for each configuration, this one's among them: stop once the highest load is surely below the best of a finished search of the same load there."`
+	GPUs         int           `name:"gpus" placeholder:"N" help:"GPUs of the configuration; with --rivals, compare only with searches of as many."`
 	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
 
 	promptsSet bool // --num-prompts was given, if only its default
@@ -75,6 +73,8 @@ func (c *benchSearchCmd) Validate() error {
 			"-- profllm bench serve --processes 2")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
+	case c.GPUs < 0:
+		return errors.New("--gpus must be 1 or more")
 	}
 	if err := runner.Check(c.Variable, c.goal()); err != nil {
 		return fmt.Errorf("--%w", err)
@@ -126,14 +126,14 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
-		Goal: c.goal(), Command: c.Client, Said: a.logf,
+		Goal: c.goal(), Command: c.Client, Said: a.logf, Rivals: c.Rivals, Contest: c.contest(),
 	}
 	if o.Dir == "" {
 		o.Dir = "search"
 	}
 	if len(c.Client) == 0 {
 		o.Command = []string{"profllm", "bench", "serve", "--base-url", c.BaseURL, "--model", c.Model}
-		o.Load = c.Digest(append(probeFlags, strings.ReplaceAll(c.Variable, "_", "-"))...)
+		o.Load = c.SentDigest(strings.ReplaceAll(c.Variable, "_", "-"))
 		if c.promptsSet {
 			o.Least = c.NumPrompts
 		}
@@ -150,8 +150,24 @@ func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, e
 	if o.Simulated = c.simulated(ctx, a); o.Simulated {
 		a.logf("%s", standin.Notice)
 	}
-	o.Measure = func(ctx context.Context, ask runner.Ask) error { return c.probe(ctx, a, ask, &o) }
+	var metadata []string
+	if o.Simulated && a.env(job.SimulatedVar) == "" { // in a job, the clients know themselves
+		metadata = append(metadata, simulatedMark)
+	}
+	o.MeasureBy(c.client(a), metadata...)
 	return o, nil
+}
+
+// addressFlags say where a server is: that is no part of the load.
+var addressFlags = []string{"base-url", "host", "port"}
+
+// contest is what searches of several configurations must have in common to be compared.
+func (c *benchSearchCmd) contest() runner.Contest {
+	if len(c.Client) > 0 {
+		return runner.Contest{Load: load.CommandDigest(c.Client, addressFlags...), GPUs: c.GPUs}
+	}
+	without := append([]string{strings.ReplaceAll(c.Variable, "_", "-")}, addressFlags...)
+	return runner.Contest{Load: c.SentDigest(without...), GPUs: c.GPUs}
 }
 
 // simulated reports whether the servers are, by the script of a job or by the server itself. A server
@@ -163,123 +179,61 @@ func (c *benchSearchCmd) simulated(ctx context.Context, a *app) bool {
 	of := c.Options
 	if len(c.Client) > 0 {
 		var err error
-		first := slices.IndexFunc(c.Client, func(word string) bool { return strings.HasPrefix(word, "-") })
-		if of, err = load.ParseArgs(c.Client[max(first, 0):]); first < 0 || err != nil {
+		if of, err = load.OfCommand(c.Client); err != nil {
 			return false // not known flags of vLLM's client
 		}
 	}
 	server, err := apicheck.Open(ctx, apicheck.Options{Address: of.Base(), APIKey: a.env("OPENAI_API_KEY"),
 		Insecure: of.Insecure, Timeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment})
-	return err == nil && server.Owner() == standin.Version
+	return err == nil && standin.Owns(server.Owner())
 }
-
-// probeFlags say where and how results are kept: they are no part of the load.
-var probeFlags = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
-	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
 
 func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 	limits, err := findLimits(c.Limit)
 	if err != nil {
 		return err
 	}
-	if limits != nil {
-		o.Limits = append(o.Limits, limits)
+	var file []byte
+	if c.SLAParams != "" {
+		if file, err = regular.ReadFile(c.SLAParams); err != nil {
+			return err
+		}
 	}
-	if c.SLAParams == "" {
-		return nil
-	}
-	data, err := regular.ReadFile(c.SLAParams)
-	if err != nil {
-		return err
-	}
-	sets, err := runner.ReadSLA(data)
-	if err != nil {
+	if o.Limits, err = runner.Sets(limits, file); err != nil {
 		return fmt.Errorf("%s: %w", c.SLAParams, err)
 	}
-	for _, set := range sets {
-		o.Limits = append(o.Limits, slices.Concat(set, limits))
-	}
-	if limits != nil { // they are part of every set
-		o.Limits = o.Limits[1:]
-	}
 	return nil
 }
 
-// probe has the client measure one load; what it prints is kept beside its result.
-func (c *benchSearchCmd) probe(ctx context.Context, a *app, ask runner.Ask, o *runner.Options) error {
-	// The folder is new: what has the log's name, such as a pipe, was put there by another.
-	log, err := os.OpenFile(filepath.Join(ask.Dir, vllmserve.DefaultLog), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
+// client is the client that measures each load.
+func (c *benchSearchCmd) client(a *app) client.Client {
+	if len(c.Client) == 0 {
+		return c.ownClient(a)
 	}
-	defer log.Close()
-	args := c.asked(ask, o.Limits)
-	if o.Simulated && a.env(job.SimulatedVar) == "" { // in a job, the clients know themselves
-		args = append(args, "--metadata", simulatedMark)
-	}
-	if len(c.Client) > 0 {
-		return external(ctx, slices.Concat(c.Client, args), log)
-	}
-	one, err := load.ParseArgs(args)
-	if err != nil {
-		return err
-	}
-	err = a.measure(ctx, c.merged(one, a, log), time.Now, log, log)
-	if ctx.Err() != nil {
-		return errors.Join(err, os.Remove(filepath.Join(ask.Dir, vllmserve.DefaultFile))) // of a part of the load
-	}
-	return err
-}
-
-// merged are the options of this command with the load of one probe.
-func (c *benchSearchCmd) merged(one load.Options, a *app, log io.Writer) load.Options {
-	o := c.Options
-	if c.Variable == runner.Rate {
-		o.RequestRate = one.RequestRate
-	} else {
-		o.MaxConcurrency = one.MaxConcurrency
-	}
-	o.NumPrompts, o.Seed, o.SaveResult, o.AppendResult = one.NumPrompts, one.Seed, true, false
-	o.ResultDir, o.ResultFilename, o.DisableTqdm = one.ResultDir, one.ResultFilename, true
-	o.PercentileMetrics, o.MetricPercentiles = one.PercentileMetrics, one.MetricPercentiles
-	o.Metadata = slices.Concat(o.Metadata, one.Metadata)
-	if a.env(job.SimulatedVar) != "" {
-		if err := a.markSimulated(&o, log); err != nil {
-			fmt.Fprintln(log, err)
+	other := client.Command(c.Client, client.Stop{Signal: syscall.SIGTERM, Wait: patience})
+	return func(ctx context.Context, args []string, log io.Writer) error {
+		if err := other(ctx, args, log); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(slices.Concat(c.Client, args)[:3], " "), err)
 		}
+		return nil
 	}
-	return o
 }
 
-// asked are the flags of one probe.
-func (c *benchSearchCmd) asked(ask runner.Ask, sets [][]metric.Limit) []string {
-	ranks := []string{"50", "90", "95", "99"}
-	for _, l := range slices.Concat(sets...) {
-		_, stat, _ := result.SplitKey(l.Metric.Key)
-		if rank := strings.TrimPrefix(stat, "p"); rank != stat && !slices.Contains(ranks, rank) {
-			ranks = append(ranks, rank)
+// ownClient is profllm's load client in this process, with the flags of this command.
+func (c *benchSearchCmd) ownClient(a *app) client.Client {
+	return func(ctx context.Context, args []string, log io.Writer) error {
+		o, err := c.Options.With(args)
+		if err != nil {
+			return err
 		}
+		o.AppendResult, o.DisableTqdm = false, true
+		if a.env(job.SimulatedVar) != "" {
+			if err := a.markSimulated(&o, log); err != nil {
+				fmt.Fprintln(log, err)
+			}
+		}
+		return a.measure(ctx, o, time.Now, log, log)
 	}
-	value := strconv.FormatFloat(ask.Value, 'g', -1, 64)
-	if math.IsInf(ask.Value, 1) {
-		value = "inf"
-	}
-	return []string{"--" + strings.ReplaceAll(c.Variable, "_", "-"), value, "--num-prompts", strconv.Itoa(ask.NumPrompts),
-		"--seed", strconv.FormatInt(ask.Seed, 10), "--save-result", "--result-dir", ask.Dir,
-		"--result-filename", vllmserve.DefaultFile, "--percentile-metrics", "ttft,tpot,itl,e2el",
-		"--metric-percentiles", strings.Join(ranks, ",")}
-}
-
-// external runs another client.
-func external(ctx context.Context, argv []string, log io.Writer) error {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = patience
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(argv[:min(3, len(argv))], " "), err)
-	}
-	return nil
 }
 
 // probeTable shows the probes of a search.

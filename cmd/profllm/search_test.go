@@ -2,15 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/load/loadtest"
 	"github.com/profllm/profllm/pkg/search/runner"
 )
@@ -90,6 +88,8 @@ func TestBenchSearchMistakes(t *testing.T) {
 		"--min is NaN, must be":                    {"--limit", "p99_ttft_ms=5", "--min", "nan"},
 		"--start is 1.5, must be a whole":          {"--limit", "p99_ttft_ms=5", "--start", "1.5"},
 		"--tolerance must be":                      {"--limit", "p99_ttft_ms=5", "--tolerance", "nan"},
+		"--gpus must be 1 or more":                 {"--limit", "p99_ttft_ms=5", "--gpus", "-1"},
+		"is not below that of its rivals":          {"--limit", "p99_ttft_ms=5", "--rivals", "other", "--result-dir", "s"},
 		"-- profllm bench serve --processes":       {"--limit", "p99_ttft_ms=5", "--processes", "2"},
 		"--processes and --rendezvous: give them ": {"--limit", "p99_ttft_ms=5", "--rendezvous", "r"},
 	} {
@@ -120,14 +120,6 @@ func TestBenchSearchWithoutAFolder(t *testing.T) {
 	require.Contains(t, o.stderr, "file")
 }
 
-// A pipe in place of the log does not stop a search.
-func TestProbeLogIsNew(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, vllmserve.DefaultLog), 0o644))
-	err := new(benchSearchCmd).probe(t.Context(), &app{}, runner.Ask{Dir: dir}, new(runner.Options))
-	require.ErrorIs(t, err, fs.ErrExist)
-}
-
 // A search of a simulated server says so wherever its numbers are, also outside of a job.
 func TestBenchSearchOfASimulatedServer(t *testing.T) {
 	address, env := fastServer(t)
@@ -145,4 +137,35 @@ func TestBenchSearchOfASimulatedServer(t *testing.T) {
 		require.Equal(t, exitOK, profllm(t, dir, nil, "collect", name).code)
 		require.True(t, readResult(t, filepath.Join(dir, name)).Simulated, name)
 	}
+}
+
+// Searches of several servers compete if their loads differ in nothing but the server's address.
+func TestSearchesThatCompete(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Replace(searchClient, "-le 11", `-le "$EDGE"`, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(text), 0o755))
+	search := func(name, edge, gpus string, client ...string) (runner.Document, string) {
+		args := []string{"bench", "search", "--limit", "p99_ttft_ms=500", "--result-dir", filepath.Join("s", name), "--rivals", "s",
+			"--gpus", gpus, "--", "./client"}
+		o := profllm(t, dir, []string{"EDGE=" + edge}, append(args, client...)...)
+		require.Equal(t, exitOK, o.code, o.stderr)
+		return readSearch(t, filepath.Join(dir, "s", name)), o.stdout
+	}
+	first, _ := search("first", "40", "2", "--model", "m", "--base-url", "http://a:1", "--result-dir", "x", "--save-result")
+	require.Equal(t, "found", first.Answers[0].Outcome)
+	loser, said := search("loser", "3", "2", "--model", "m", "--base-url=http://b:2", "--result-dir", "y", "--save-result")
+	require.Equal(t, "beaten", loser.Answers[0].Outcome)
+	require.Contains(t, said, "it was stopped because another configuration (first) reaches 40")
+	require.Less(t, len(loser.Probes), len(first.Probes))
+	for name, args := range map[string][]string{"gpus": {"4", "--model", "m"}, "model": {"2", "--model", "n"}} {
+		d, _ := search(name, "3", args[0], args[1:]...)
+		require.Equal(t, "found", d.Answers[0].Outcome, name)
+	}
+	own := func(address string, length int) runner.Contest {
+		c := benchSearchCmd{Variable: runner.Concurrency}
+		c.BaseURL, c.ResultDir, c.RandomInputLen = address, address, length
+		return c.contest()
+	}
+	require.Equal(t, own("http://a:1", 8), own("http://b:2", 8))
+	require.NotEqual(t, own("http://a:1", 8), own("http://a:1", 9))
 }

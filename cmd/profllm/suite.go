@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,12 +15,11 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/apicheck"
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/quantity"
-	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scenario"
 	standin "github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/suite"
 	"github.com/profllm/profllm/pkg/suite/measure"
@@ -54,20 +52,7 @@ type benchSuiteCmd struct {
 func (c benchSuiteCmd) loads() ([]measure.Load, error) {
 	o := measure.Options{Any: c.List, Rule: suite.Prompts(c.Parity), Own: c.Client == "" && c.Image == "", Release: c.Release,
 		Files: map[string]string{"sharegpt": c.ShareGPT, "sonnet": c.Sonnet}}
-	words := append([]string{c.Names}, c.Flags...)
-	names := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
-	if names < 0 {
-		names = len(words)
-	}
-	for _, word := range words[:names] {
-		o.Names = append(o.Names, scenario.SuiteNames(word)...)
-	}
-	if o.Flags = words[names:]; len(o.Flags) > 0 && o.Flags[0] == "--" {
-		o.Flags = o.Flags[1:]
-	}
-	if len(o.Names) == 0 {
-		o.Names = []string{suite.Bench}
-	}
+	o.Names, o.Flags = measure.Split(append([]string{c.Names}, c.Flags...))
 	return measure.Plan(o)
 }
 
@@ -104,7 +89,7 @@ func (c benchSuiteCmd) measure(
 	if err := s.Check(loads); err != nil {
 		return fail(exitUsage, err)
 	}
-	if err := writeParameters(s.Dir, loads); err != nil {
+	if err := s.WriteParameters(loads); err != nil {
 		return err
 	}
 	a.logf("%s, model %s: %s into %s", s.URL, s.Model, quantity.Count(len(loads), "run"), relative(s.Dir))
@@ -128,19 +113,6 @@ func (c benchSuiteCmd) measure(
 		a.logf("continue: the same command with --resume %s", relative(s.Dir))
 	}
 	return cmp.Or(err, judged)
-}
-
-// writeParameters writes what the runs differ in beside their results, unless a measurement is
-// continued.
-func writeParameters(dir string, loads []measure.Load) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	err := run.CreateJSON(filepath.Join(dir, "bench_params.json"), measure.Parameters(loads))
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
 }
 
 // measureSuites measures the loads; one whose client fails does not stop the others.
@@ -205,14 +177,19 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 		if err != nil {
 			return nil, fail(exitUsage, fmt.Errorf("--client: %w", err))
 		}
-		s.Program, s.Client = c.Client, clientCommand(words)
+		s.Program, s.Client = c.Client, client.Command(words, client.Stop{Signal: os.Interrupt, Wait: clientEnd})
 	}
-	if s.Simulated = server.Owner() == standin.Version; s.Simulated {
+	if s.Simulated = standin.Owns(server.Owner()); s.Simulated {
 		a.logf("%s", standin.Notice)
 		s.Metadata = append(s.Metadata, simulatedMark)
 	}
-	if err := c.cache(ctx, a, server, s); err != nil {
+	kept, err := s.UseCache(ctx, c.Cache, server.EmptyCache)
+	if err != nil {
 		return nil, err
+	}
+	if kept != nil {
+		a.logf("note: the prefix cache is kept between runs, which send the same prompts: %v\n\thint: start vLLM "+
+			"with VLLM_SERVER_DEV_MODE=1, or say --cache keep", kept)
 	}
 	return s, c.place(a, s)
 }
@@ -221,7 +198,7 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 func (c benchSuiteCmd) place(a *app, s *measure.Session) error {
 	dir := c.Resume
 	if dir == "" {
-		dir = filepath.Join(c.ResultDir, c.Name+"_"+a.now().Format("2006-01-02_15-04-05"))
+		dir = measure.Folder(c.ResultDir, c.Name, a.now())
 	} else if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return fail(exitUsage, fmt.Errorf("--resume: there is no folder %s", dir))
 	}
@@ -235,28 +212,8 @@ func (c benchSuiteCmd) place(a *app, s *measure.Session) error {
 	return a.client().CheckFolder("--result-dir", s.Dir)
 }
 
-// cache decides whether runs begin with an empty prefix cache.
-func (c benchSuiteCmd) cache(ctx context.Context, a *app, server *apicheck.Server, s *measure.Session) error {
-	switch c.Cache {
-	case "empty":
-		s.Empty = server.EmptyCache
-	case "auto":
-		err := server.EmptyCache(ctx)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			a.logf("note: the prefix cache is kept between runs, which send the same prompts: %v\n\thint: start vLLM "+
-				"with VLLM_SERVER_DEV_MODE=1, or say --cache keep", err)
-			return nil
-		}
-		s.Empty = server.EmptyCache
-	}
-	return nil
-}
-
 // ownClient is profllm's load client in this process.
-func (a *app) ownClient(insecure bool) func(context.Context, []string, io.Writer) error {
+func (a *app) ownClient(insecure bool) client.Client {
 	return func(ctx context.Context, args []string, out io.Writer) error {
 		o, err := load.ParseArgs(args)
 		if err != nil {
@@ -271,17 +228,6 @@ func (a *app) ownClient(insecure bool) func(context.Context, []string, io.Writer
 			return itself(ctx, append(words, more...)...)
 		}
 		return a.measure(ctx, o, time.Now, out, out)
-	}
-}
-
-// clientCommand is a client that is a program of its own; its arguments are passed as they are.
-func clientCommand(words []string) func(context.Context, []string, io.Writer) error {
-	return func(ctx context.Context, args []string, out io.Writer) error {
-		cmd := exec.CommandContext(ctx, words[0], append(words[1:len(words):len(words)], args...)...)
-		cmd.Stdout, cmd.Stderr = out, out
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 10 * time.Second
-		return cmd.Run()
 	}
 }
 

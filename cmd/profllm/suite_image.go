@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/suite/measure"
@@ -19,6 +22,9 @@ import (
 
 // vllmClient is vLLM's load client, as its record names it.
 const vllmClient = "vllm bench serve"
+
+// clientEnd is how long a client may take to end once it is asked to.
+const clientEnd = 10 * time.Second
 
 // clientVariables are those of this shell that a client in a container is given, as far as they are
 // set.
@@ -29,7 +35,8 @@ var clientVariables = []string{"HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_
 func (c benchSuiteCmd) imageClient(a *app, s *measure.Session, loads []measure.Load) error {
 	if path, err := exec.LookPath("vllm"); err == nil {
 		a.logf("client: vllm bench serve of this machine (%s)", path)
-		s.Program, s.Client = vllmClient, clientCommand(strings.Fields(vllmClient))
+		s.Program, s.Client = vllmClient, client.Command(strings.Fields(vllmClient),
+			client.Stop{Signal: os.Interrupt, Wait: clientEnd})
 		return nil
 	}
 	runtime, err := c.runtime()
@@ -65,7 +72,7 @@ func (c benchSuiteCmd) imageClient(a *app, s *measure.Session, loads []measure.L
 		if err != nil {
 			return err
 		}
-		return clientCommand(words)(ctx, nil, out)
+		return client.Command(words, client.Stop{Signal: syscall.SIGTERM, Wait: clientEnd})(ctx, nil, out)
 	}
 	return nil
 }

@@ -3,10 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -53,6 +58,72 @@ func TestVLLMDatasets(t *testing.T) {
 			require.Equal(t, len(theirs), same)
 		})
 	}
+}
+
+// Prompts with pictures: the same texts, and as many pictures of the same sizes and nearly the same pixels,
+// as two libraries compress them.
+//
+// covers: LBEN-2
+func TestVLLMPictures(t *testing.T) {
+	home := vllmHome(t)
+	model := filepath.Join(home, "tiny")
+	python := startPython(t, home, model)
+	args := []string{"--model", model, "--tokenizer", model, "--dataset-name", "random-mm", "--backend", "openai-chat",
+		"--endpoint", "/v1/chat/completions", "--num-prompts", "30", "--seed", "3", "--random-input-len", "40",
+		"--random-output-len", "9", "--random-range-ratio", "0.4", "--random-prefix-len", "7",
+		"--random-mm-base-items-per-request", "2", "--random-mm-num-mm-items-range-ratio", "1",
+		"--random-mm-limit-mm-per-prompt", `{"image": 3, "video": 0}`,
+		"--random-mm-bucket-config", "{(96, 64, 1): 0.5, (240, 320, 1): 0.25, (720, 1280, 16): 0.0}"}
+	theirs := samplesOfVLLM(t, python, args)
+	ours := sentByProfllm(t, python, args)
+	require.Len(t, ours, 30)
+	require.Len(t, theirs, 30)
+	pictures := 0
+	for i, their := range theirs {
+		require.Equal(t, their.Output, *ours[i].Max)
+		require.Equal(t, their.IgnoreEOS, ours[i].IgnoreEOS)
+		var parts []contentPart
+		require.NoError(t, json.Unmarshal(ours[i].Messages[0].Content, &parts))
+		require.Equal(t, their.text(t, python), parts[0].Text, "request %d", i)
+		require.Len(t, parts[1:], len(their.Pictures), "request %d", i)
+		for k, want := range their.Pictures {
+			a, b := want.picture(t), parts[1+k].picture(t)
+			require.Equal(t, a.Bounds(), b.Bounds())
+			require.Less(t, difference(a, b), 8.0, "request %d, picture %d", i, k)
+			require.InEpsilon(t, len(want.ImageURL.URL), len(parts[1+k].ImageURL.URL), 0.05, "request %d, picture %d", i, k)
+			pictures++
+		}
+	}
+	require.Greater(t, pictures, 20)
+	t.Logf("random-mm: %d pictures of 30 prompts have the same size and nearly the same pixels", pictures)
+}
+
+// A contentPart is a part of a message of a chat.
+type contentPart struct {
+	Text     string
+	ImageURL struct{ URL string } `json:"image_url"`
+}
+
+func (p contentPart) picture(t *testing.T) image.Image {
+	t.Helper()
+	_, raw, ok := strings.Cut(p.ImageURL.URL, "data:image/jpeg;base64,")
+	require.True(t, ok)
+	picture, err := jpeg.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(raw)))
+	require.NoError(t, err)
+	return picture
+}
+
+// difference is the mean difference of the grey of two pictures of one size, of 256 levels. That of two
+// unlike pictures of noise is above 25.
+func difference(a, b image.Image) float64 {
+	sum, size := 0.0, a.Bounds().Size()
+	for y := range size.Y {
+		for x := range size.X {
+			sum += math.Abs(float64(color.GrayModel.Convert(a.At(x, y)).(color.Gray).Y) -
+				float64(color.GrayModel.Convert(b.At(x, y)).(color.Gray).Y))
+		}
+	}
+	return sum / float64(size.X*size.Y)
 }
 
 // The two programs send the same prompts, and ask for the same lengths, on the wire.
@@ -257,6 +328,7 @@ func startPython(t *testing.T, home, model string) string {
 type sample struct {
 	Prompt    json.RawMessage
 	Messages  json.RawMessage
+	Pictures  []contentPart
 	Output    int
 	Extra     map[string]json.RawMessage
 	IgnoreEOS bool `json:"ignore_eos"`

@@ -128,9 +128,9 @@ func TestWatchOnce(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(l.dir, run.TelemetryDir)))
 	require.Regexp(t, `ready 3/3  bench\n$`, once(here), "its log is not there yet")
 	l.add("logs/bench-0.log", "Starting main benchmark run...\n\r  0%|   | 0/64 [00:00<?, ?it/s]\r 19%|#8 | 12/64 [00:03<00:14,  3.5it/s]")
-	require.Regexp(t, `ready 3/3  bench  12/64  \d+ \S+ left\n$`, once(here))
+	require.Regexp(t, `ready 3/3  bench  12/64  \S.* left\n$`, once(here))
 	l.add("logs/bench-0.log", "\nload: 40/64 done\n")
-	require.Regexp(t, `ready 3/3  bench  40/64  \d+ \S+ left\n$`, once(here))
+	require.Regexp(t, `ready 3/3  bench  40/64  \S.* left\n$`, once(here))
 
 	require.NoError(t, os.Remove(filepath.Join(l.dir, run.ClaimFile)))
 	l.job("PENDING|Priority", "")

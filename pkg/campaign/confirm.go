@@ -71,10 +71,8 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 			p.Missing = append(p.Missing, absent[i]...)
 			absent[i] = nil
 		}
-		if f.Live && d.scenario.NodeGroups() && o.Inventory == nil {
-			if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
-				return nil, as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
-			}
+		if err := c.inventory(ctx, d.scenario, f, &o); err != nil {
+			return nil, err
 		}
 		fmt.Fprintf(digest, "%s %q\n", d.files.Digest(), d.test.ID)
 		for name, data := range d.files.Copies(d.system.Source) {

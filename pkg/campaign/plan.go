@@ -15,6 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
+	"github.com/profllm/profllm/pkg/lockfile"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
@@ -90,19 +91,11 @@ func (p *Planned) ForSlurm() error {
 
 // Plan reads the definitions, plans every run and renders its script.
 func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, error) {
-	s, defs, err := load(file, f)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, as(Usage, err)
-	}
+	s, defs, err := definitions(file, f)
 	if err != nil {
-		return nil, as(Definition, err)
+		return nil, err
 	}
-	if defs.Lock != nil && f.Serve != nil {
-		return nil, as(Usage, fmt.Errorf("%s is a lock file, which reproduces measurements\n\thint: name the scenario", file))
-	}
-	if defs.Lock != nil {
-		f.Simulate = f.Simulate || defs.Lock.Simulated
-	}
+	f.Simulate = f.Simulate || defs.Lock != nil && defs.Lock.Simulated
 	held, err := c.held(s, f)
 	if err != nil {
 		return nil, err
@@ -111,17 +104,9 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.options(f, sys)
+	o, err := c.newOptions(ctx, s.Name, defs.Lock, f, sys)
 	if err != nil {
 		return nil, err
-	}
-	if err := c.newName(ctx, s.Name, f, &o); err != nil {
-		return nil, err
-	}
-	o.Single, o.Serve = f.Single, f.Serve
-	if l := defs.Lock; l != nil {
-		o.Launcher, o.Single, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), f.Single ||
-			l.Single, cmp.Or(l.WorkDir, o.WorkDir)
 	}
 	var absent []stage.Item
 	if o.Images, absent, err = stagedImages(s.All(), sys, o); err != nil {
@@ -139,30 +124,15 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if sys.CacheDockerImagesLocally {
 		p.Missing, absent = absent, nil
 	}
-	if f.Live && s.NodeGroups() {
-		if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
-			return nil, as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
-		}
-	}
-	if f.Continue != "" {
-		if p.Continued, err = filepath.Abs(f.Continue); err != nil {
-			return nil, err
-		}
-		if o.History, err = trajectory.History(s, p.Continued); err != nil {
-			return nil, as(Usage, err)
-		}
+	if err := c.lookUp(ctx, s, f, p, &o); err != nil {
+		return nil, err
 	}
 	set, err := planner.Plans(s, sys, o)
 	if err != nil {
 		return nil, as(Definition, err)
 	}
-	for _, skipped := range set.Skipped {
-		p.Skipped = append(p.Skipped,
-			run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
-		c.note("test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
-	}
-	if len(set.Plans) == 0 {
-		return nil, as(Usage, fmt.Errorf("%s: every point of its sweeps was tried", c.relative(f.Continue)))
+	if err := c.leaveOut(p, set, f); err != nil {
+		return nil, err
 	}
 	c.noteSources(ctx, set.Plans, s, defs, sys, o)
 	if err := c.fits(set.Plans, f, held); err != nil {
@@ -181,6 +151,81 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		c.noteFetched(absent, p.staging) // last: a plan that is refused fetches nothing
 	}
 	return p, nil
+}
+
+// definitions reads what is planned. A lock file is of measurements, so no server is kept up with it.
+func definitions(file string, f Options) (*scenario.Scenario, *definition.Files, error) {
+	s, defs, err := load(file, f)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, as(Usage, err)
+	case err != nil:
+		return nil, nil, as(Definition, err)
+	case defs.Lock != nil && f.Serve != nil:
+		return nil, nil, as(Usage,
+			fmt.Errorf("%s is a lock file, which reproduces measurements\n\thint: name the scenario", file))
+	}
+	return s, defs, nil
+}
+
+// newOptions are those of a new execution, by the flags and the lock file, if there is one.
+func (c *Client) newOptions(
+	ctx context.Context, name string, l *lockfile.File, f Options, sys *config.System,
+) (planner.Options, error) {
+	o, err := c.options(f, sys)
+	if err != nil {
+		return o, err
+	}
+	if err := c.newName(ctx, name, f, &o); err != nil {
+		return o, err
+	}
+	o.Single, o.Serve = f.Single, f.Serve
+	if l != nil {
+		o.Launcher, o.WorkDir = cmp.Or(f.Launcher, l.Launcher), cmp.Or(l.WorkDir, o.WorkDir)
+		o.Single = f.Single || l.Single
+	}
+	return o, nil
+}
+
+// lookUp finds what a plan depends on besides its definitions: the states of Slurm's nodes, and the
+// points of the execution that it continues.
+func (c *Client) lookUp(
+	ctx context.Context, s *scenario.Scenario, f Options, p *Planned, o *planner.Options,
+) (err error) {
+	if err := c.inventory(ctx, s, f, o); err != nil || f.Continue == "" {
+		return err
+	}
+	if p.Continued, err = filepath.Abs(f.Continue); err != nil {
+		return err
+	}
+	if o.History, err = trajectory.History(s, p.Continued); err != nil {
+		return as(Usage, err)
+	}
+	return nil
+}
+
+// inventory asks Slurm for the states of its nodes, once, if a scenario names groups of nodes.
+func (c *Client) inventory(ctx context.Context, s *scenario.Scenario, f Options, o *planner.Options) (err error) {
+	if !f.Live || !s.NodeGroups() || o.Inventory != nil {
+		return nil
+	}
+	if o.Inventory, err = c.Slurm().Inventory(ctx); err != nil {
+		return as(NotSubmitted, fmt.Errorf("ask Slurm for the states of its nodes: %w", err))
+	}
+	return nil
+}
+
+// leaveOut notes the points that cannot be planned. The error says that no point is left to try.
+func (c *Client) leaveOut(p *Planned, set *planner.Set, f Options) error {
+	for _, skipped := range set.Skipped {
+		p.Skipped = append(p.Skipped,
+			run.Skipped{Test: skipped.Test, Step: skipped.Step, Values: skipped.Values, Why: skipped.Err.Error()})
+		c.note("test %s, point %d (%s) is left out: %v", skipped.Test, skipped.Step, skipped.Label, skipped.Err)
+	}
+	if len(set.Plans) == 0 {
+		return as(Usage, fmt.Errorf("%s: every point of its sweeps was tried", c.relative(f.Continue)))
+	}
+	return nil
 }
 
 // load reads a scenario, unless it is given.

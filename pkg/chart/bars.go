@@ -1,6 +1,10 @@
 package chart
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/profllm/profllm/pkg/drawing"
+)
 
 // Bars is a chart of horizontal bars from zero: for each Bar a label, and one
 // bar for each series.
@@ -26,7 +30,7 @@ const (
 
 // SVG draws the chart.
 func (b Bars) SVG() string {
-	var d drawing
+	var d markup
 	top, block := 26.0, float64(len(b.Series))*barHeight+8
 	if len(b.Series) > 1 {
 		top += 18
@@ -37,12 +41,13 @@ func (b Bars) SVG() string {
 	if len(b.Series) > 1 {
 		b.legend(&d)
 	}
-	ticks := Ticks(min(b.extreme(-1), 0), max(b.extreme(1), 0), 6)
+	ticks := drawing.Ticks(min(b.extreme(-1), 0), max(b.extreme(1), 0), 6)
 	lo, hi := ticks[0], ticks[len(ticks)-1]
 	x := func(v float64) float64 { return labelWidth + (v-lo)/(hi-lo)*(width-labelWidth-valueWidth) }
-	for _, t := range ticks {
-		d.line("grid", x(t), top, x(t), bottom)
-		d.text(x(t), bottom+14, "middle", "dim", tick(t))
+	for i, text := range drawing.TickTexts(ticks) {
+		at := x(ticks[i])
+		d.line("grid", at, top, at, bottom)
+		d.text(at, bottom+14, "middle", "dim", text)
 	}
 	d.line("axis", x(0), top, x(0), bottom)
 	d.text(width, bottom+30, "end", "dim", b.Unit)
@@ -58,7 +63,7 @@ func (b Bars) extreme(sign float64) float64 {
 	most := 0.0
 	for _, bar := range b.Bars {
 		for _, v := range bar.Values {
-			if v != nil && finite(*v) && sign**v > sign*most {
+			if v != nil && drawing.Finite(*v) && sign**v > sign*most {
 				most = *v
 			}
 		}
@@ -66,7 +71,7 @@ func (b Bars) extreme(sign float64) float64 {
 	return most
 }
 
-func (b Bars) legend(d *drawing) {
+func (b Bars) legend(d *markup) {
 	x := labelWidth
 	for i, name := range b.Series {
 		d.addf(`<rect class="s%d" x="%s" y="22" width="10" height="10"/>`, i, f(x))
@@ -75,7 +80,7 @@ func (b Bars) legend(d *drawing) {
 	}
 }
 
-func (bar Bar) draw(d *drawing, x func(float64) float64, y float64, series int) {
+func (bar Bar) draw(d *markup, x func(float64) float64, y float64, series int) {
 	class := ""
 	if bar.Mark {
 		class = "mark"
@@ -84,7 +89,7 @@ func (bar Bar) draw(d *drawing, x func(float64) float64, y float64, series int) 
 	d.text(labelWidth-8, y+float64(series)*barHeight/2+textSize/3, "end", class, cut(bar.Label))
 	for i := range series {
 		at := y + float64(i)*barHeight
-		if i >= len(bar.Values) || bar.Values[i] == nil || !finite(*bar.Values[i]) {
+		if i >= len(bar.Values) || bar.Values[i] == nil || !drawing.Finite(*bar.Values[i]) {
 			d.text(x(0)+4, at+barHeight-3, "start", "dim", "n/a")
 			continue
 		}

@@ -13,24 +13,6 @@ import (
 	"github.com/profllm/profllm/pkg/chart"
 )
 
-func TestTicks(t *testing.T) {
-	for _, c := range []struct {
-		lo, hi float64
-		n      int
-		want   []float64
-	}{
-		{0, 100, 5, []float64{0, 20, 40, 60, 80, 100}},
-		{0, 97, 5, []float64{0, 20, 40, 60, 80, 100}},
-		{12, 18, 3, []float64{12, 14, 16, 18}},
-		{-3, 8, 4, []float64{-5, 0, 5, 10}},
-		{5, 5, 4, []float64{5, 6}},
-		{math.NaN(), 1, 4, []float64{0, 1}},
-		{1e9, 1e9 + 1, 2, []float64{1e9, 1e9 + 0.5, 1e9 + 1}},
-	} {
-		require.InDeltaSlice(t, c.want, chart.Ticks(c.lo, c.hi, c.n), 1e-6, "%v to %v", c.lo, c.hi)
-	}
-}
-
 // element is what the tests look at.
 type element struct {
 	name string
@@ -181,33 +163,60 @@ func TestHollow(t *testing.T) {
 	require.Equal(t, 1, strings.Count(svg, `class="s1 hollow"`))
 }
 
-// Each series has a line and a name at its end, and no name covers another.
+// Each series has a line, and its name in the legend with the look of the line.
 func TestLinesOfSeries(t *testing.T) {
 	var points []chart.Point
-	for i, name := range []string{"tp=1", "tp=2", "tp=4", "tp=8"} {
+	for i := range 9 {
 		for x := range 3 {
 			points = append(points,
-				chart.Point{Label: name, X: float64(x), Y: 100 + float64(x) + float64(i)/100, Series: name})
+				chart.Point{X: float64(x), Y: 100 + float64(x) + float64(i), Series: "<tp=" + strconv.Itoa(i), Mark: i == 1 && x == 2})
 		}
 	}
-	all := parse(t, chart.Points{Title: "t", FromZero: true, Line: true, Points: points}.SVG())
+	c := chart.Points{Title: "t", FromZero: true, Line: true, Points: points}
+	all := parse(t, c.SVG())
 	lines := named(all, "polyline")
-	require.Len(t, lines, 4)
-	require.Equal(t, "line l1", lines[1].attr["class"])
-	require.Equal(t, "line l0", lines[3].attr["class"])
-	var at []float64
-	for _, e := range named(all, "text") {
-		if strings.HasPrefix(e.text, "tp=") {
-			at = append(at, number(t, e.attr["y"]))
+	require.Len(t, lines, 9)
+	require.Equal(t, "line l3", lines[3].attr["class"])
+	require.Equal(t, "line l0", lines[8].attr["class"])
+	legend := parse(t, "<svg>"+c.Legend()+"</svg>")
+	require.Len(t, named(legend, "span"), 9)
+	require.Equal(t, "line l3", named(legend, "line")[3].attr["class"])
+	require.Contains(t, c.Legend(), "</svg> &lt;tp=3</span>")
+	for _, e := range named(all, "circle") {
+		if e.attr["r"] == "6" {
+			require.Equal(t, "s1", e.attr["class"], "a marked point has the colour of its line")
 		}
 	}
-	require.Len(t, at, 4)
-	for i := range at[1:] {
-		require.GreaterOrEqual(t, at[i+1]-at[i], 12.0)
+	c.Points = points[:3]
+	require.Equal(t, 1, strings.Count(c.SVG(), "<polyline"))
+	require.Empty(t, c.Legend(), "one line needs no name")
+}
+
+// The x axis has the numbers that it is given, as far as they have room.
+func TestGivenTicks(t *testing.T) {
+	c := chart.Points{Title: "t", FromZero: true, XTicks: []float64{1, 2, 8, 128}, Points: []chart.Point{{X: 1, Y: 5}, {X: 128, Y: 7}}}
+	var said []string
+	for _, e := range named(parse(t, c.SVG()), "text") {
+		if e.attr["text-anchor"] == "middle" && e.text != "" {
+			said = append(said, e.text)
+		}
 	}
-	one := chart.Points{Title: "t", Line: true, Points: points[:3]}.SVG()
-	require.Equal(t, 1, strings.Count(one, "<polyline"))
-	require.NotContains(t, one, ">tp=1</text>", "one line needs no name")
+	require.Equal(t, []string{"1", "8", "128"}, said)
+}
+
+// A label at the edge of the chart stands within it, and not on the line that leads to its point.
+func TestLabelsAtTheEdge(t *testing.T) {
+	c := chart.Points{Title: "t", FromZero: true, Line: true, Points: []chart.Point{
+		{X: 1, Y: 7800}, {X: 2, Y: 8050, Label: "8050 tok/s", Mark: true, Named: true},
+	}}
+	for _, e := range named(parse(t, c.SVG()), "text") {
+		if e.text == "8050 tok/s" {
+			require.Equal(t, "end", e.attr["text-anchor"])
+			require.Less(t, number(t, e.attr["y"]), 100.0, "above the point")
+			return
+		}
+	}
+	t.Fatal("no label")
 }
 
 // A named point has its label beside it, unless there is no room.

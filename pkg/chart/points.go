@@ -3,8 +3,11 @@ package chart
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/drawing"
 )
 
 // Points is a chart of points, or of lines through those of one series in the order given.
@@ -13,7 +16,8 @@ type Points struct {
 	XLabel, YLabel string
 	Points         []Point
 	Line           bool
-	FromZero       bool // both axes begin at zero
+	FromZero       bool      // both axes begin at zero
+	XTicks         []float64 // the numbers of the x axis that have room; nil for round ones
 }
 
 // Point is one point. Its label stands beside it if it is marked or named.
@@ -22,8 +26,7 @@ type Point struct {
 	Tip   string // a tooltip; "" for the label
 	X, Y  float64
 	Mark  bool
-	// Series names the line that the point lies on. Of several, each has its name at its
-	// last point.
+	// Series names the line that the point lies on. Of several, Legend has the names.
 	Series string
 	// Hollow points are outlines, by the class hollow: their value stands, and what is
 	// claimed of it is not proven.
@@ -39,20 +42,15 @@ const (
 
 // SVG draws the chart. Points that are not finite are left out.
 func (p Points) SVG() string {
-	var d drawing
+	var d markup
 	d.open(p.Title, plotBottom+44)
 	d.text(0, 14, "start", "head", p.Title)
-	var drawn []Point
-	for _, q := range p.Points {
-		if finite(q.X) && finite(q.Y) {
-			drawn = append(drawn, q)
-		}
-	}
-	x := p.axis(drawn, func(q Point) float64 { return q.X }, plotLeft, plotRight, func(at float64, label string) {
+	drawn := p.drawn()
+	x := p.axis(drawn, p.XTicks, Point.x, plotLeft, plotRight, func(at float64, label string) {
 		d.line("grid", at, plotTop, at, plotBottom)
 		d.text(at, plotBottom+16, "middle", "dim", label)
 	})
-	y := p.axis(drawn, func(q Point) float64 { return q.Y }, plotBottom, plotTop, func(at float64, label string) {
+	y := p.axis(drawn, nil, Point.y, plotBottom, plotTop, func(at float64, label string) {
 		d.line("grid", plotLeft, at, plotRight, at)
 		d.text(plotLeft-6, at+textSize/3, "end", "dim", label)
 	})
@@ -65,41 +63,59 @@ func (p Points) SVG() string {
 	}
 	names := series(drawn)
 	for _, q := range drawn {
-		q.draw(&d, x(q.X), y(q.Y), slices.Index(names, q.Series)%colours)
+		colour := slices.Index(names, q.Series) % colours
+		if q.Mark && len(names) == 1 {
+			colour = 1
+		}
+		q.draw(&d, x(q.X), y(q.Y), colour)
 	}
 	labels(&d, drawn, x, y)
 	d.addf("</svg>")
 	return d.String()
 }
 
-// lines draws a line for each series of two points or more, with its name at its end.
-func (p Points) lines(d *drawing, drawn []Point, x, y func(float64) float64) {
+// lines draws a line for each series of two points or more.
+func (p Points) lines(d *markup, drawn []Point, x, y func(float64) float64) {
 	names := series(drawn)
-	paths, last := map[string][]string{}, map[string]Point{}
+	paths := map[string][]string{}
 	for _, q := range drawn {
 		paths[q.Series] = append(paths[q.Series], f(x(q.X))+","+f(y(q.Y)))
-		last[q.Series] = q
 	}
 	for i, name := range names {
 		if len(paths[name]) > 1 {
 			d.addf(`<polyline class="line l%d" points="%s"/>`, i%colours, strings.Join(paths[name], " "))
 		}
 	}
-	if len(names) < 2 {
-		return
+}
+
+// Legend names the lines of a page's chart, in HTML; "" for a single one.
+func (p Points) Legend() string {
+	names := series(p.drawn())
+	if len(names) < 2 || !p.Line {
+		return ""
 	}
-	byHeight := slices.Clone(names)
-	slices.SortStableFunc(byHeight, func(a, b string) int { return cmp.Compare(y(last[a].Y), y(last[b].Y)) })
-	above := plotTop
-	for _, name := range byHeight { // no name covers another
-		at := max(y(last[name].Y)-9, above)
-		above = at + textSize + 1
-		d.text(x(last[name].X)-9, at, "end", fmt.Sprintf("s%d", slices.Index(names, name)%colours), cut(name))
+	var d markup
+	d.addf(`<p class="legend">`)
+	for i, name := range names {
+		d.addf(`<span><svg viewBox="0 0 28 10" aria-hidden="true"><line class="line l%d" x1="0" y1="5" x2="28" y2="5"/>`+
+			`<circle class="s%d" cx="14" cy="5" r="4"/></svg> %s</span> `, i%colours, i%colours, escape(name))
 	}
+	d.addf("</p>")
+	return d.String()
+}
+
+func (q Point) x() float64 { return q.X }
+func (q Point) y() float64 { return q.Y }
+
+// drawn are the points that have a place.
+func (p Points) drawn() []Point {
+	return slices.DeleteFunc(slices.Clone(p.Points), func(q Point) bool {
+		return !drawing.Finite(q.X) || !drawing.Finite(q.Y)
+	})
 }
 
 // colours is how many the page tells apart.
-const colours = 3
+const colours = 8
 
 // series are the names of the lines, in the order of their first points.
 func series(points []Point) []string {
@@ -112,10 +128,10 @@ func series(points []Point) []string {
 	return names
 }
 
-func (q Point) draw(d *drawing, x, y float64, colour int) {
+func (q Point) draw(d *markup, x, y float64, colour int) {
 	class, radius := fmt.Sprintf("s%d", colour), 4.0
 	if q.Mark {
-		class, radius = "s1", 6
+		radius = 6
 	}
 	if q.Hollow {
 		class += " hollow"
@@ -131,8 +147,8 @@ func (q Point) draw(d *drawing, x, y float64, colour int) {
 	}
 }
 
-// axis draws the ticks of one dimension and returns its scale.
-func (p Points) axis(points []Point, of func(Point) float64, from, to float64,
+// axis draws the ticks of one dimension, those that are given or round ones, and returns its scale.
+func (p Points) axis(points []Point, given []float64, of func(Point) float64, from, to float64,
 	draw func(at float64, label string)) func(float64) float64 {
 	lo, hi := 0.0, 1.0
 	for i, q := range points {
@@ -144,11 +160,21 @@ func (p Points) axis(points []Point, of func(Point) float64, from, to float64,
 	if p.FromZero {
 		lo, hi = min(lo, 0), max(hi, 0)
 	}
-	ticks := Ticks(lo, hi, 6)
+	ticks := drawing.Ticks(lo, hi, 6)
 	lo, hi = ticks[0], ticks[len(ticks)-1]
 	scale := func(v float64) float64 { return from + (v-lo)/(hi-lo)*(to-from) }
-	for _, t := range ticks {
-		draw(scale(t), tick(t))
+	if len(given) > 0 {
+		ticks = given
+	}
+	end := math.Inf(-1)
+	for i, text := range drawing.TickTexts(ticks) {
+		at, wide := scale(ticks[i]), textWidth(text)
+		if len(given) > 0 && at-wide/2 < end+8 {
+			text = "" // no room
+		} else {
+			end = at + wide/2
+		}
+		draw(at, text)
 	}
 	return scale
 }

@@ -16,6 +16,8 @@ type draft struct {
 	facts  validity.Evidence
 	late   warnings // appended to the record's own behind all adders
 	empty  bool     // no benchmark left a result, and none could not be read
+
+	searched bool // a load was searched for
 }
 
 // An adder adds what it finds in the evidence to the draft.
@@ -28,8 +30,8 @@ func (c *Collector) adders() []adder {
 		addIdentity(c.Version), addConfig, addCommands, addRepeats, addPlacement, addEvents, addAPICheck, addTimes, addSlurm,
 		addPlanned, addPhases, addServers, addCapacity, addJobEnd, addDeaths,
 		addNodes, addProvenance, addTraces,
-		addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,
-		addCounters, addSearch, addEvaluated, addGPUs, addHosts, addAgreement,
+		addSearch, addBenchmark(c.Bench), addAccuracy(c.Eval), addForeign,
+		addCounters, addSearchShare, addEvaluated, addGPUs, addHosts, addAgreement,
 	}
 }
 
@@ -71,7 +73,8 @@ func (c *Collector) explain(e *evidence, d *draft) {
 	if r.Failure, unread = causeOf(e, c.table(e.plan)); unread != nil {
 		r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 	}
-	if (d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid) && r.Failure != nil &&
+	judged := d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid || unanswered(r)
+	if judged && r.Failure != nil &&
 		(r.Failure.Cause == "unknown" || failure.OfRequests(r.Failure.Cause) && !tooManyFailed(r)) {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
@@ -84,6 +87,13 @@ func (c *Collector) explain(e *evidence, d *draft) {
 	}
 }
 
+// unanswered reports whether a check refuses a search because its measurements stay invalid, and nothing
+// else is wrong with the run.
+func unanswered(r *result.Result) bool {
+	return r.Validity.Check("search-unanswered").Outcome == result.Fail &&
+		r.Validity.Check("phase-failed").Outcome == result.Pass
+}
+
 // tooManyFailed reports whether a check refuses the numbers for requests that failed.
 func tooManyFailed(r *result.Result) bool {
 	return r.Validity != nil && slices.ContainsFunc(r.Validity.Words, func(word string) bool {
@@ -94,6 +104,7 @@ func tooManyFailed(r *result.Result) bool {
 // statusOf says how the run ended.
 func statusOf(e *evidence, d *draft) result.Status {
 	r, noBenchmark := d.record, d.facts.Planned.NoBenchmark
+	answered := validity.WithoutNumbers(r) // no load holds
 	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0 || r.Results.Offline != nil
 	switch {
 	case e.state != nil && e.state.State == run.Cancelled && !(numbers && r.Validity.Valid):
@@ -102,7 +113,7 @@ func statusOf(e *evidence, d *draft) result.Status {
 		return result.Unknown
 	case cutShort(d) && !(numbers && r.Validity.Valid):
 		return result.Ended
-	case numbers && r.Validity.Valid, noBenchmark && r.Validity.Valid:
+	case (numbers || noBenchmark || answered) && r.Validity.Valid:
 		return result.Completed
 	case numbers:
 		return result.Partial

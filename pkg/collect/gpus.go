@@ -26,6 +26,11 @@ type place struct {
 	index int
 }
 
+// compare orders GPUs by their nodes.
+func (p place) compare(other place) int {
+	return cmp.Or(cmp.Compare(p.node, other.node), cmp.Compare(p.index, other.index))
+}
+
 // givenGPUs lists the GPUs that roles were given.
 func givenGPUs(e *evidence) map[place]*plan.Role {
 	givenGPUs := map[place]*plan.Role{}
@@ -113,6 +118,17 @@ func addGPUs(e *evidence, d *draft) {
 		ev.NoGPUSamples = strings.Join(missing[:min(len(missing), 3)], "; ")
 		return
 	}
+	s.Notes = ofHosts(notes)
+	for _, at := range slices.SortedFunc(maps.Keys(tracks), place.compare) {
+		if t := tracks[at]; t.finish() || givenGPUs[at] != nil {
+			s.GPUs = append(s.GPUs, t.use)
+		}
+	}
+	r.SetGPUs(s)
+}
+
+// ofHosts are notes with the hosts that they are of.
+func ofHosts(notes map[string][]string) (list []string) {
 	for _, note := range slices.Sorted(maps.Keys(notes)) {
 		hosts := notes[note]
 		if len(hosts) > 1 {
@@ -120,19 +136,9 @@ func addGPUs(e *evidence, d *draft) {
 		} else {
 			note = hosts[0] + ": " + note
 		}
-		s.Notes = append(s.Notes, note)
+		list = append(list, note)
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(tracks), func(a, b place) int {
-		if a.node != b.node {
-			return a.node - b.node
-		}
-		return a.index - b.index
-	}) {
-		if t := tracks[at]; t.finish() || givenGPUs[at] != nil {
-			s.GPUs = append(s.GPUs, t.use)
-		}
-	}
-	r.SetGPUs(s)
+	return list
 }
 
 // readSamples reads what was sampled on a node; found is false if there is no such file.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // splitParsers are the parsers of the client that was planned, and the others. Of a client that
@@ -30,7 +31,8 @@ func addBenchmark(parsers []Parser) adder {
 	return func(e *evidence, d *draft) {
 		r, known := d.record, len(d.record.Warnings)
 		own, others := splitParsers(e, parsers)
-		bench := parseAny(e, d, own, "the benchmark's result", e.load != nil && e.load.Client != "")
+		bench := parseAny(e, d, own, "the benchmark's result",
+			e.load != nil && e.load.Client != "" && !validity.WithoutNumbers(r))
 		if e.load != nil {
 			countRequests(&r.Results, e.load.Expect.NumPrompts)
 		}

@@ -12,8 +12,7 @@ import (
 // searchFile is what a search for the highest load leaves beside its probes.
 const searchFile = "raw/search.json"
 
-// addSearch adds the answers of a search. The engines' counters are those of all its probes, and
-// the numbers of the record those of one.
+// addSearch adds the answers of a search.
 func addSearch(e *evidence, d *draft) {
 	data, err := fs.ReadFile(e.files, searchFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,7 +28,16 @@ func addSearch(e *evidence, d *draft) {
 		d.late.add(result.Warning{Kind: result.Unreadable, File: searchFile, Text: err.Error()})
 		return
 	}
+	d.searched = true
 	d.record.Search = slices.DeleteFunc(file.Answers, func(s *result.Search) bool { return s == nil })
+}
+
+// addSearchShare marks the engines' counters of a search: they are those of all its probes, and the
+// numbers of the record those of one.
+func addSearchShare(e *evidence, d *draft) {
+	if !d.searched {
+		return
+	}
 	for i := range d.record.Results.Server {
 		d.record.Results.Server[i].Others = true
 	}

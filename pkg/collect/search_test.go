@@ -2,9 +2,14 @@ package collect_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/result/resulttest"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // A search that was killed may have written null in place of an answer.
@@ -17,4 +22,65 @@ func TestSearchWithoutAnAnswer(t *testing.T) {
 	r := only(t, collector(t), dir, completed())
 	require.Len(t, r.Search, 1)
 	require.Equal(t, "9", r.Search[0].Sentence)
+}
+
+// searched is the recorded run with an answer of a search in place of its numbers, whose client ended with
+// an exit code.
+func searched(t *testing.T, answer string, code int) string {
+	t.Helper()
+	dir := recorded(t)
+	remove(t, dir, "raw/vllm-bench.json")
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, run.LogDir)))
+	write(t, dir, "raw/search.json", `{"answers": [`+answer+`]}`)
+	var s run.Sentinel
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &s))
+	for i := range s.Phases {
+		if s.Phases[i].Name == "bench" && code != 0 {
+			s.Phases[i].Code, s.Code = code, run.PhaseFailed
+		}
+	}
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), s))
+	return dir
+}
+
+// A search that found that no load holds ended well: its record is valid, has the answer and no numbers.
+func TestSearchWhereNoLoadHolds(t *testing.T) {
+	r := only(t, collector(t), searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],
+		"outcome": "lowest-fails", "high": 1, "probability": 0.99, "probes": 1, "seconds": 3, "sentence": "even 1 does not"}`, 0),
+		completed())
+	require.Equal(t, result.Completed, r.Status)
+	require.Equal(t, result.VerdictValid, r.Validity.Verdict, r.Validity.Words)
+	require.Contains(t, r.Validity.Words, "no-load-holds")
+	require.False(t, r.Validity.Baseline())
+	require.Equal(t, "even 1 does not", r.Validity.Check("no-load-holds").Detail)
+	require.Nil(t, r.Failure)
+	require.Nil(t, r.Results.CompletedRequests)
+	require.Nil(t, r.Results.RequestThroughput)
+	require.Equal(t, "lowest-fails", r.Search[0].Outcome)
+	data, err := resulttest.Marshal(r)
+	require.NoError(t, err)
+	require.NoError(t, result.Validate(data))
+}
+
+// A search without an answer is invalid for that reason alone.
+func TestSearchWithoutEvidence(t *testing.T) {
+	r := only(t, collector(t), searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],
+		"outcome": "no-valid-results", "edge": 8, "probability": 0, "probes": 2, "seconds": 3, "why": "request-errors",
+		"sentence": "no answer: results at 8 stay invalid (request-errors)"}`, 6), state("FAILED", run.Failed))
+	require.Equal(t, result.Failed, r.Status)
+	require.Equal(t, result.VerdictInvalid, r.Validity.Verdict)
+	require.Contains(t, r.Validity.Words, "search-unanswered")
+	for _, word := range []string{"phase-failed", "result-missing", "files-missing", "no-load-holds"} {
+		require.NotContains(t, r.Validity.Words, word)
+	}
+	require.Contains(t, r.Validity.Check("search-unanswered").Detail, "request-errors")
+}
+
+// Numbers that a search had and that are gone are missing.
+func TestSearchWhoseNumbersAreGone(t *testing.T) {
+	r := only(t, collector(t), searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],
+		"outcome": "found", "low": 8, "high": 9, "measured": 8, "probability": 0.99, "probes": 5, "seconds": 3, "sentence": "8"}`, 0),
+		completed())
+	require.Equal(t, result.Failed, r.Status)
+	require.Contains(t, r.Validity.Words, "result-missing")
 }

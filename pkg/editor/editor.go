@@ -144,6 +144,8 @@ func inner(path string) *schema {
 		return closed("scenario.Telemetry")
 	case "scenario.entry/sweep":
 		return closed("scenario.Sweep")
+	case "scenario.entry/search":
+		return closed("scenario.Search")
 	case "scenario.entry/slurm":
 		return closed("scenario.Slurm")
 	case "scenario.entry/accept":

@@ -136,6 +136,7 @@ func TestMistakes(t *testing.T) {
 		{"[[Tests.phases]]\nname = \"a\"", "[[Tests.phases]]\ncache = \"keep\""},
 		{"[[Tests.phases]]\nsuite = \"prefill\"", "[[Tests.phases]]\nsuite = 3"},
 		{"[Tests.bench_cmd_args]\nmax_concurrency = \"none\"", "[Tests.bench_cmd_args]\nmax_concurrency = \"many\""},
+		{"[Tests.search]\nlimits = [\"p99_ttft_ms=5\"]\nstop_losers = true", "[Tests.search]\nlimits = [\"p99_ttft_ms=5\"]\nstop_losser = true"},
 		{"repeat = 3", "repeat = \"often\""},
 		{"repeat = { precision = \"2%\" }", "repeat = { max = 9 }"},
 	} {

@@ -72,6 +72,7 @@ type sheet struct {
 	entries       []entry
 	caption       []string
 	panels        [][]*laid
+	tops          []float64 // of the rows of panels, and the end of the last
 	panelHeight   float64
 	panelWidth    float64
 	top, legend   float64 // of the panels, and of the legend
@@ -117,8 +118,13 @@ func (f *Figure) sheet() (*sheet, error) {
 	s.title = p.wrapped(clean(f.Title), titleSize, inner, true)
 	s.top = margin + float64(len(s.title))*titleSize*leading + 4
 	unlabelled := s.lay(p)
-	s.legend = s.top + s.panelHeight*float64(len(f.Panels)) + 4
-	s.below = s.legend + s.lines(p, inner)
+	s.legend = s.tops[len(s.tops)-1] + 4
+	list, more := f.legend()
+	var high float64
+	s.entries, high = entries(p, list, more, inner, 0)
+	if s.below = s.legend; high > 0 {
+		s.below += high + 6
+	}
 	for _, note := range f.notes(unlabelled) {
 		s.caption = append(s.caption, p.wrapped(clean(note), captionSize, inner, false)...)
 	}
@@ -130,14 +136,21 @@ func (f *Figure) sheet() (*sheet, error) {
 // have no room.
 func (s *sheet) lay(p *pen) (unlabelled int) {
 	left, right := make([]float64, s.f.columns()), make([]float64, s.f.columns())
-	for _, row := range s.f.Panels {
+	s.tops = []float64{s.top}
+	for r, row := range s.f.Panels {
 		var list []*laid
+		high := 0.0
 		for i := range row {
-			l := lay(p, &row[i], s.panelWidth, s.panelHeight)
+			l := lay(p, s.f, r, i, s.panelWidth, s.panelHeight)
 			list = append(list, l)
 			left[i], right[i] = max(left[i], l.left), max(right[i], s.panelWidth-l.right)
+			high = max(high, l.height)
 		}
 		s.panels = append(s.panels, list)
+		if len(row) == 0 {
+			high = s.panelHeight
+		}
+		s.tops = append(s.tops, s.tops[r]+high)
 	}
 	for _, row := range s.panels {
 		for i, l := range row {
@@ -149,26 +162,26 @@ func (s *sheet) lay(p *pen) (unlabelled int) {
 	return unlabelled
 }
 
-// lines places the entries of the legend, and returns its height.
-func (s *sheet) lines(p *pen, inner float64) float64 {
-	list, more := s.f.legend()
+// entries places the entries of a legend in lines that begin at x and end at a width, and returns
+// their height.
+func entries(p *pen, list []named, more int, inner, x float64) (placed []entry, height float64) {
 	if len(list) == 0 {
-		return 0
+		return nil, 0
 	}
 	const line = tickSize * 1.5
-	x, y := 0.0, 0.0
+	y, from := 0.0, x
 	add := func(e entry, lead float64) {
 		w := lead + p.width(e.text, tickSize, false)
-		if x > 0 && x+w > inner {
-			x, y = 0, y+line
+		if x > from && x+w > inner {
+			x, y = from, y+line
 		}
 		e.x, e.y = x, y
-		s.entries = append(s.entries, e)
+		placed = append(placed, e)
 		x += w + between
 	}
 	for _, n := range list {
 		text := clean(n.name)
-		for runes := []rune(text); p.width(text, tickSize, false) > inner-sample && len(runes) > 1; {
+		for runes := []rune(text); p.width(text, tickSize, false) > inner-from-sample && len(runes) > 1; {
 			runes = runes[:len(runes)-1]
 			text = string(runes) + "…"
 		}
@@ -177,7 +190,7 @@ func (s *sheet) lines(p *pen, inner float64) float64 {
 	if more > 0 {
 		add(entry{text: fmt.Sprintf("and %d more", more)}, 0)
 	}
-	return y + line + 6
+	return placed, y + line
 }
 
 // draw draws everything.
@@ -190,7 +203,7 @@ func (s *sheet) draw(c vg.Canvas) {
 	}
 	for row, list := range s.panels {
 		for col, l := range list {
-			l.draw(p, margin+float64(col)*s.panelWidth, s.top+float64(row)*s.panelHeight)
+			l.draw(p, margin+float64(col)*s.panelWidth, s.tops[row])
 		}
 	}
 	for _, e := range s.entries {
@@ -210,7 +223,7 @@ func (e entry) draw(p *pen, x, y float64) {
 	if e.look.Line {
 		p.polyline(inkOf(e.style), 1.6, dashesOf(e.look), [][2]float64{{x, at}, {x + sample - 6, at}})
 	}
-	if e.look.Marks {
+	if e.look.Marks || e.look.Sparse {
 		p.mark(e.style, x+(sample-6)/2, at, markRadius, false)
 	}
 	p.text(x+sample, y, tickSize, false, start, ink, e.text)

@@ -12,11 +12,11 @@ package figure
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/profllm/profllm/pkg/drawing"
 	"github.com/profllm/profllm/pkg/printable"
 )
 
@@ -28,6 +28,9 @@ type Figure struct {
 	// Height of a panel in inches, with its labels; 0 for DefaultHeight.
 	Height float64
 	Aspect float64 // width of a panel over its height; 0 for 1
+	// SharedX gives the panels of a column one x axis. Its numbers and its label stand below the
+	// lowest panel only, and the names of spans above the highest.
+	SharedX bool
 }
 
 // DefaultHeight is that of vllm bench sweep plot, in inches.
@@ -39,6 +42,8 @@ type Panel struct {
 	X, Y   Axis
 	Series []Series
 	Spans  []Span
+	// OwnLegend lists the series of this panel in its heading, and not below the figure.
+	OwnLegend bool
 }
 
 // Axis is one dimension. Its label names the unit.
@@ -65,6 +70,7 @@ type Series struct {
 	Line   bool // through the points, in their order
 	Dashed bool // whatever the style says
 	Marks  bool
+	Sparse bool // marks at some of the points of a long line
 	Points []Point
 }
 
@@ -77,17 +83,34 @@ type Point struct {
 	XErr, YErr float64 // half the length of an error bar; 0 for none
 	Label      string  // beside the point, where there is room
 	Hollow     bool    // an outline: the value stands, and what it shows is in doubt
+	Gap        bool    // data is missing before the point: no line leads to it
 }
 
-// usable are the points of a series that a panel has a place for.
+// usable are the points of a series that a panel has a place for. A gap before a point that has
+// none is one before the next.
 func (p *Panel) usable(s Series) []Point {
 	out := make([]Point, 0, len(s.Points))
+	gap := false
 	for _, q := range s.Points {
+		gap = gap || q.Gap
 		if p.X.Scale.holds(q.X) && p.Y.Scale.holds(q.Y) {
+			q.Gap, gap = gap, false
 			out = append(out, q)
 		}
 	}
 	return out
+}
+
+// unbroken divides points where data is missing between them.
+func unbroken(points []Point) [][]Point {
+	var list [][]Point
+	for i, q := range points {
+		if i == 0 || q.Gap {
+			list = append(list, nil)
+		}
+		list[len(list)-1] = append(list[len(list)-1], q)
+	}
+	return list
 }
 
 // lost counts the points that are not drawn.
@@ -112,24 +135,68 @@ type named struct {
 // mostNames is how many series a legend lists.
 const mostNames = 24
 
-// legend lists the series that have a name, each once, and how many more there are.
+// legend lists the series of panels without a legend of their own.
 func (f *Figure) legend() (list []named, more int) {
-	seen := map[string]bool{}
+	var series []Series
 	for _, row := range f.Panels {
 		for _, p := range row {
-			for _, s := range p.Series {
-				if s.Name == "" || seen[s.Name] {
-					continue
-				}
-				if seen[s.Name] = true; len(list) == mostNames {
-					more++
-					continue
-				}
-				list = append(list, named{name: s.Name, style: s.Style, look: s})
+			if !p.OwnLegend {
+				series = append(series, p.Series...)
 			}
 		}
 	}
+	return listed(series)
+}
+
+// legend lists the series of a panel that has its own legend.
+func (p *Panel) legend() (list []named, more int) {
+	if !p.OwnLegend {
+		return nil, 0
+	}
+	return listed(p.Series)
+}
+
+// listed are the series that have a name, each once, and how many more there are.
+func listed(series []Series) (list []named, more int) {
+	seen := map[string]bool{}
+	for _, s := range series {
+		if s.Name == "" || seen[s.Name] {
+			continue
+		}
+		if seen[s.Name] = true; len(list) == mostNames {
+			more++
+			continue
+		}
+		list = append(list, named{name: s.Name, style: s.Style, look: s})
+	}
 	return list, more
+}
+
+// column are the panels one below the other, in their order.
+func (f *Figure) column(i int) []*Panel {
+	var list []*Panel
+	for _, row := range f.Panels {
+		if i < len(row) {
+			list = append(list, &row[i])
+		}
+	}
+	return list
+}
+
+// axisX is the x axis of a panel with the numbers that the axis must show: those of its column, if
+// the panels share one.
+func (f *Figure) axisX(p *Panel, column int) (Axis, []float64) {
+	if !f.SharedX {
+		xs, _ := p.extent()
+		return p.X, xs
+	}
+	list := f.column(column)
+	var xs []float64
+	for _, other := range list {
+		more, _ := other.extent()
+		xs = append(xs, more...)
+	}
+	return list[len(list)-1].X, xs
 }
 
 // notes are the caption with what the drawing itself left out.
@@ -172,11 +239,4 @@ func clean(s string) string {
 }
 
 // cut shortens a text to a number of characters.
-func cut(s string, most int) string {
-	if s = clean(s); utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
-}
-
-func finite(x float64) bool { return math.Abs(x) <= 1e100 }
+func cut(s string, most int) string { return drawing.Cut(clean(s), most) }

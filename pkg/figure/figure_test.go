@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -48,15 +49,22 @@ func figures() map[string]figure.Figure {
 		Title: "Engines", X: figure.Axis{Label: "Time (s)"}, Y: figure.Axis{Label: "Requests", FromZero: true},
 		Series: []figure.Series{load}, Spans: []figure.Span{{Name: "warm-up", From: 0, To: 4}, {Name: "bench", From: 4, To: 10}},
 	}
+	holes := figure.Series{Name: "waiting", Style: 1, Line: true, Dashed: true, Points: []figure.Point{
+		{X: 2, Y: 0}, {X: 3, Y: 400}, {X: 6, Y: 20, Gap: true}, {X: 9, Y: 100, Gap: true}, {X: 12, Y: 2000},
+	}}
+	above, below := time, time
+	above.OwnLegend, below.OwnLegend = true, true
+	below.Series, below.Spans = append(slices.Clone(time.Series), holes), nil
 	row := []figure.Panel{axes(figure.Linear), axes(figure.Linear)}
 	row[0].Title, row[1].Title = "a=1", "a=2"
 	return map[string]figure.Figure{
 		"curves": {Title: "TTFT against throughput", Caption: []string{"n = 3 at each point."},
 			Panels: [][]figure.Panel{{axes(figure.Linear)}}},
-		"log":  {Title: "Logarithmic", Panels: [][]figure.Panel{{axes(figure.Log)}}},
-		"sqrt": {Title: "Square root", Panels: [][]figure.Panel{{axes(figure.Sqrt)}}},
-		"grid": {Title: "A grid of panels", Panels: [][]figure.Panel{row, row}, Height: 2.5},
-		"time": {Title: "A run over time", Panels: [][]figure.Panel{{time}, {time}}, Height: 2, Aspect: 3},
+		"log":    {Title: "Logarithmic", Panels: [][]figure.Panel{{axes(figure.Log)}}},
+		"sqrt":   {Title: "Square root", Panels: [][]figure.Panel{{axes(figure.Sqrt)}}},
+		"grid":   {Title: "A grid of panels", Panels: [][]figure.Panel{row, row}, Height: 2.5},
+		"time":   {Title: "A run over time", Panels: [][]figure.Panel{{time}, {time}}, Height: 2, Aspect: 3},
+		"shared": {Title: "One axis of time", Panels: [][]figure.Panel{{above}, {below}}, Height: 2, Aspect: 3, SharedX: true},
 	}
 }
 
@@ -171,6 +179,20 @@ func TestExtremes(t *testing.T) {
 	}
 	all(t, figure.Figure{})
 	all(t, figure.Figure{Panels: [][]figure.Panel{{{}}, {{}, {}}}})
+}
+
+// The font of a PNG has no Chinese: such texts are named, each once.
+func TestBoxed(t *testing.T) {
+	f := figures()["curves"]
+	list, err := f.Boxed()
+	require.NoError(t, err)
+	require.Empty(t, list)
+	f.Caption = []string{"ωΩ, Привет, ±, ≤, é – …"}
+	f.Panels[0][0].Series[0].Name, f.Panels[0][0].Series[1].Name = "推理 tp=1", "推理 tp=1"
+	f.Panels[0][0].Series[2].Points[0].Label = "令牌"
+	list, err = f.Boxed()
+	require.NoError(t, err)
+	require.Equal(t, []string{"推理 tp=1", "令牌"}, list)
 }
 
 // Ten thousand points and hundreds of series are drawn; labels and names that have no room are

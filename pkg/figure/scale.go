@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/profllm/profllm/pkg/chart"
+	"github.com/profllm/profllm/pkg/drawing"
 )
 
 // Scale says how numbers lie on an axis.
@@ -41,11 +40,11 @@ func ParseScale(name string) (Scale, error) {
 func (s Scale) holds(v float64) bool {
 	switch s {
 	case Log:
-		return finite(v) && v > 1e-100
+		return drawing.Finite(v) && v > 1e-100
 	case Sqrt:
-		return finite(v) && v >= 0
+		return drawing.Finite(v) && v >= 0
 	}
-	return finite(v)
+	return drawing.Finite(v)
 }
 
 // at is where a number lies, in the units of the scale.
@@ -94,7 +93,7 @@ func (a Axis) rule(values []float64, n int) ruler {
 		if a.FromZero || a.Scale == Sqrt && lo < hi/4 {
 			lo, hi = min(lo, 0), max(hi, 0)
 		}
-		r.ticks = chart.Ticks(lo, hi, n)
+		r.ticks = drawing.Ticks(lo, hi, n)
 		if a.Scale == Sqrt {
 			r.ticks = slices.DeleteFunc(r.ticks, func(v float64) bool { return v < 0 })
 		}
@@ -167,52 +166,24 @@ func logTicks(lo, hi float64, n int) []float64 {
 	return ticks
 }
 
-// tickText writes a tick: thousands as k, millions as M, without the noise of binary fractions.
-func tickText(v float64) string {
-	switch abs := math.Abs(v); {
-	case abs < 1e-12:
-		return "0"
-	case abs >= 1e12 || abs < 1e-4:
-		return strconv.FormatFloat(v, 'g', 4, 64)
-	case abs >= 1e9:
-		return strconv.FormatFloat(v/1e9, 'g', 5, 64) + "G"
-	case abs >= 1e6:
-		return strconv.FormatFloat(v/1e6, 'g', 5, 64) + "M"
-	case abs >= 1e4:
-		return strconv.FormatFloat(v/1e3, 'g', 5, 64) + "k"
-	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
-}
-
-// texts are the ticks as text, no two alike.
-func (r ruler) texts() []string {
-	list := make([]string, len(r.ticks))
-	for i, v := range r.ticks {
-		list[i] = tickText(v)
-	}
-	if len(slices.Compact(slices.Clone(list))) < len(list) { // 1234567.5 and 1234567.6
-		for i, v := range r.ticks {
-			list[i] = strconv.FormatFloat(v, 'g', 12, 64)
-		}
-	}
-	return list
-}
+// texts are the ticks as text.
+func (r ruler) texts() []string { return drawing.TickTexts(r.ticks) }
 
 // extent are the numbers that a panel must show, of x and of y.
 func (p *Panel) extent() (xs, ys []float64) {
 	for _, s := range p.Series {
 		for _, q := range p.usable(s) {
 			xs, ys = append(xs, q.X), append(ys, q.Y)
-			if finite(q.XErr) && q.XErr > 0 {
+			if drawing.Finite(q.XErr) && q.XErr > 0 {
 				xs = append(xs, q.X-q.XErr, q.X+q.XErr)
 			}
-			if finite(q.YErr) && q.YErr > 0 {
+			if drawing.Finite(q.YErr) && q.YErr > 0 {
 				ys = append(ys, q.Y-q.YErr, q.Y+q.YErr)
 			}
 		}
 	}
 	for _, s := range p.Spans {
-		if finite(s.From) && finite(s.To) {
+		if drawing.Finite(s.From) && drawing.Finite(s.To) {
 			xs = append(xs, s.From, s.To)
 		}
 	}

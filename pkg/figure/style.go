@@ -47,10 +47,16 @@ var shapes = []shape{
 // dashes tell the lines of 7 x 6 styles and more apart, beside colour and mark.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}}
 
-// lineRunes are the lines of a terminal, by style.
-var lineRunes = []rune("·*+xo%")
+// lineRunes and dashedRunes are the lines of a terminal, by style.
+var lineRunes, dashedRunes = []rune("·*+xo%"), []rune("-=~:;,")
 
-func lineRune(style int) rune { return lineRunes[max(style, 0)%len(lineRunes)] }
+func lineRune(s Series) rune {
+	list := lineRunes
+	if s.Dashed {
+		list = dashedRunes
+	}
+	return list[max(s.Style, 0)%len(list)]
+}
 
 func inkOf(style int) color.RGBA {
 	if style < 0 {
@@ -72,7 +78,7 @@ func dashesOf(s Series) []vg.Length {
 		return dashes[1]
 	case s.Style < 0:
 		return nil
-	case !s.Marks:
+	case !s.Marks && !s.Sparse:
 		return dashes[s.Style%len(dashes)]
 	}
 	return dashes[s.Style/len(shapes)%len(dashes)]

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/profllm/profllm/pkg/drawing"
 )
 
 // Terminal says what a figure is shown on.
@@ -36,27 +38,33 @@ func (f *Figure) Text(w io.Writer, t Terminal) error {
 	}
 	for _, row := range f.Panels {
 		for i := range row {
-			g := newGrid(&row[i], t, lines)
+			g := newGrid(f, &row[i], i, t, lines)
 			unlabelled += g.unlabelled
 			g.write(&b)
 		}
 	}
-	list, more := f.legend()
-	for _, n := range list {
-		key := string(shapeOf(n.style).full)
-		if !n.look.Marks {
-			key = string(lineRune(n.style))
-		}
-		fmt.Fprintf(&b, "  %s %s\n", t.paint(n.style, key), t.short(n.name, 4))
-	}
-	if more > 0 {
-		fmt.Fprintf(&b, "  and %d more\n", more)
-	}
+	t.legend(&b)(f.legend())
 	for _, note := range f.notes(unlabelled) {
 		t.lines(&b, note)
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// legend writes a legend, a line for each series.
+func (t Terminal) legend(b *bytes.Buffer) func(list []named, more int) {
+	return func(list []named, more int) {
+		for _, n := range list {
+			key := string(shapeOf(n.style).full)
+			if !n.look.Marks {
+				key = string(lineRune(n.look))
+			}
+			fmt.Fprintf(b, "  %s %s\n", t.paint(n.style, key), t.short(n.name, 4))
+		}
+		if more > 0 {
+			fmt.Fprintf(b, "  and %d more\n", more)
+		}
+	}
 }
 
 // lines writes a text in as many lines as it needs.
@@ -102,24 +110,40 @@ type grid struct {
 	left       int // cells before the data area
 	cells      [][]glyph
 	unlabelled int
+	noX        bool   // a panel below has the numbers and the label of x
+	spans      []Span // to list below the panel
 }
 
-func newGrid(p *Panel, t Terminal, rows int) *grid {
+// newGrid draws the panel of a column of a figure.
+func newGrid(f *Figure, p *Panel, column int, t Terminal, rows int) *grid {
 	g := &grid{p: p, t: t, rows: rows}
-	xs, ys := p.extent()
-	g.y = p.Y.rule(ys, max(2, rows/3))
-	for _, text := range g.y.texts() {
-		g.left = max(g.left, cells(text))
+	of := []*Panel{p}
+	if f.SharedX {
+		of = f.column(column)
+	}
+	g.noX, g.spans = p != of[len(of)-1], of[0].Spans
+	for _, other := range of {
+		_, ys := other.extent()
+		y := other.Y.rule(ys, max(2, rows/3))
+		for _, text := range y.texts() {
+			g.left = max(g.left, cells(text))
+		}
+		if other == p {
+			g.y = y
+		}
 	}
 	g.cols = max(t.Columns-g.left-3, 10)
-	g.x = p.X.rule(xs, max(2, g.cols/12))
+	axis, xs := f.axisX(p, column)
+	g.x = axis.rule(xs, max(2, g.cols/12))
 	g.cells = make([][]glyph, rows)
 	for i := range g.cells {
 		g.cells[i] = make([]glyph, g.cols)
 	}
-	for _, s := range p.Series {
-		if s.Line {
-			g.line(s)
+	for _, background := range []bool{false, true} { // the first line in a cell stays
+		for _, s := range p.Series {
+			if s.Line && (s.Style == Grey) == background {
+				g.line(s)
+			}
 		}
 	}
 	for _, s := range p.Series {
@@ -153,10 +177,14 @@ func (g *grid) at(q Point) (x, y int) {
 func (g *grid) line(s Series) {
 	points, dot := g.p.usable(s), '·'
 	if !s.Marks {
-		dot = lineRune(s.Style)
+		dot = lineRune(s)
 	}
-	for i := range points {
-		if i == 0 {
+	for i, q := range points {
+		if i == 0 || q.Gap {
+			x, y := g.at(q)
+			if c := &g.cells[y][x]; c.r == 0 {
+				*c = glyph{r: dot, style: s.Style}
+			}
 			continue
 		}
 		x1, y1 := g.at(points[i-1])
@@ -232,10 +260,15 @@ func (g *grid) write(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%*s %s%s\n", g.left, ticks[y], sign, g.row(row))
 	}
 	fmt.Fprintf(b, "%*s └%s\n", g.left, "", strings.Repeat("─", g.cols))
+	if g.noX {
+		g.t.legend(b)(g.p.legend())
+		return
+	}
 	fmt.Fprintln(b, strings.TrimRight(g.below(), " "))
 	label := g.t.short(g.p.X.Label, g.left+2)
 	fmt.Fprintf(b, "%*s%s\n", g.left+2+max(g.cols-cells(label), 0)/2, "", label)
-	g.spans(b)
+	g.t.legend(b)(g.p.legend())
+	g.listSpans(b)
 }
 
 func (g *grid) row(cells []glyph) string {
@@ -270,9 +303,9 @@ func (g *grid) below() string {
 	return string(line)
 }
 
-// spans lists the named ranges below the panel.
-func (g *grid) spans(b *bytes.Buffer) {
-	for _, s := range g.p.Spans {
-		fmt.Fprintf(b, "  %s to %s: %s\n", tickText(s.From), tickText(s.To), g.t.short(s.Name, 20))
+// listSpans lists the named ranges below the panel.
+func (g *grid) listSpans(b *bytes.Buffer) {
+	for _, s := range g.spans {
+		fmt.Fprintf(b, "  %s to %s: %s\n", drawing.Tick(s.From), drawing.Tick(s.To), g.t.short(s.Name, 20))
 	}
 }

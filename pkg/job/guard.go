@@ -238,9 +238,18 @@ func (j *Job) gpusInUse(p *plan.Plan, host string) []string {
 	look := j.look(p, slices.Index(hosts, host))
 	ctx, cancel := context.WithTimeout(context.Background(), gpuRelease)
 	defer cancel()
+	return stillHeld(ctx, look.Held)
+}
+
+// stillHeld is what was held when it was last seen, once nothing is or the time is over.
+func stillHeld(ctx context.Context, look func(context.Context) ([]string, error)) []string {
 	var last []string
 	for {
-		if last = look.Held(ctx); len(last) == 0 || !sleep(ctx, poll) {
+		held, err := look(ctx)
+		if err != nil { // a look that the time cut short says nothing
+			return last
+		}
+		if last = held; len(last) == 0 || !sleep(ctx, poll) {
 			return last
 		}
 	}

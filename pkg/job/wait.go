@@ -182,10 +182,9 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 	if err := j.event(Event{Event: ClientBegins, Text: client}); err != nil {
 		return err
 	}
-	w := watch{job: j, plan: p, procs: procs, lost: map[string]bool{}}
-	when, grace := "while a client ran", clientGrace
+	w := watch{job: j, plan: p, procs: procs, lost: map[string]bool{}, when: "while a client ran", grace: clientGrace}
 	if p.Serve != nil { // nobody else has anything to say
-		when, grace = "after it was ready", 0
+		w.when, w.grace = "after it was ready", 0
 	}
 	events, err := ReadEvents(j.Dir)
 	if err != nil {
@@ -201,21 +200,8 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 	defer endSamples()
 	for running := true; running; {
 		running = alive(until)
-		for _, proc := range procs {
-			if alive(proc.PID) || w.lost[proc.Name] {
-				continue
-			}
-			if w.spared(proc.Name) {
-				if err := w.recordLoss(ctx, proc.Name, client); err != nil {
-					return err
-				}
-				continue
-			}
-			// A client fails by itself when its server goes; it has a moment
-			// to say so, and its words and numbers are kept.
-			for end := j.Now().Add(grace); alive(until) && j.Now().Before(end) && untilEnd(ctx, poll, until); {
-			}
-			return j.died(proc.Name, when)
+		if err := w.ended(ctx, client, until); err != nil {
+			return err
 		}
 		if running && !untilEnd(ctx, poll, append(w.alive(), until)...) {
 			return ctx.Err()
@@ -223,7 +209,7 @@ func (j *Job) Watch(ctx context.Context, client string, until int, procs []Proce
 	}
 	for _, name := range w.refused(ctx) {
 		if !w.spared(name) {
-			return j.died(name, when)
+			return j.died(name, w.when)
 		}
 		if err := w.recordLoss(ctx, name, client); err != nil {
 			return err
@@ -246,6 +232,30 @@ type watch struct {
 	plan  *plan.Plan
 	procs []Process
 	lost  map[string]bool // instances that ended, by role
+	when  string          // what went on, in words
+	grace time.Duration   // of the client, once a role that it needs has ended
+}
+
+// ended finds the roles that ended while the process until runs. An instance that is spared is
+// recorded; any other role is the error.
+func (w *watch) ended(ctx context.Context, client string, until int) error {
+	for _, proc := range w.procs {
+		if alive(proc.PID) || w.lost[proc.Name] {
+			continue
+		}
+		if w.spared(proc.Name) {
+			if err := w.recordLoss(ctx, proc.Name, client); err != nil {
+				return err
+			}
+			continue
+		}
+		// A client fails by itself when its server goes; it has a moment
+		// to say so, and its words and numbers are kept.
+		for end := w.job.Now().Add(w.grace); alive(until) && w.job.Now().Before(end) && untilEnd(ctx, poll, until); {
+		}
+		return w.job.died(proc.Name, w.when)
+	}
+	return nil
 }
 
 // alive are the PIDs of the roles that run.

@@ -186,6 +186,29 @@ func (l *Lease) KeepRenewed(ctx context.Context, every time.Duration, problem fu
 	return func() { cancel(); <-done }
 }
 
+// renewEvery is well below every limit: a holder on another host that was killed counts as dead after it.
+const renewEvery = time.Minute
+
+// Hold acquires a lease and keeps it renewed until release. held ends if the lease is lost, which may
+// happen to a process that was stopped for long. what, for that error, is what is written under the lease.
+func Hold(ctx context.Context, dir, what string, o Options) (held context.Context, release func() error, err error) {
+	l, err := Acquire(dir, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	stop := l.KeepRenewed(held, renewEvery, func(err error) {
+		if errors.Is(err, ErrLost) {
+			cancel(fmt.Errorf("%s: %w", what, err))
+		} // else the disk may be back before the lease counts as abandoned
+	})
+	return held, func() error {
+		stop()
+		cancel(nil)
+		return l.Release()
+	}, nil
+}
+
 // Release gives the lease back. One that was lost is left to whoever has it.
 func (l *Lease) Release() error {
 	if err := l.own(); errors.Is(err, ErrLost) {

@@ -394,3 +394,18 @@ func TestKeepRenewed(t *testing.T) {
 	stop()
 	require.NoError(t, l.Release())
 }
+
+// What is held is held by nobody else until it is released, and ends with that.
+func TestHold(t *testing.T) {
+	dir := t.TempDir()
+	held, release, err := lease.Hold(t.Context(), dir, "the results", lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	_, _, err = lease.Hold(t.Context(), dir, "the results", lease.Options{Now: time.Now})
+	require.ErrorAs(t, err, new(*lease.HeldError))
+	require.NoError(t, held.Err())
+	require.NoError(t, release())
+	require.Error(t, held.Err())
+	_, release, err = lease.Hold(t.Context(), dir, "the results", lease.Options{Now: time.Now})
+	require.NoError(t, err)
+	require.NoError(t, release())
+}

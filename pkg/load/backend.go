@@ -96,6 +96,9 @@ func (o *Options) checkBackend() error {
 		return fmt.Errorf("--dataset-name random-rerank is for backends that embed or rank, not %s", o.Backend)
 	case o.DatasetName == "timed_trace" && o.protocol().prompt != anyPrompt:
 		return fmt.Errorf("--dataset-name timed_trace sends token ids, which --backend %s does not take", o.Backend)
+	case o.DatasetName == "random-mm" && o.Backend != "openai-chat":
+		return fmt.Errorf("--dataset-name random-mm sends pictures in chats: use --backend openai-chat, not %s",
+			o.Backend)
 	case o.pools() && len(o.Goodput) > 0:
 		return fmt.Errorf("--goodput: vLLM's client has none with --backend %s", o.Backend)
 	case o.pools() && binary(o.ExtraBody):
@@ -202,7 +205,7 @@ func requestMembers(o *Options, name string) Object {
 		b.mark("model", modelMark)
 	}
 	o.protocol().members(b)
-	if o.IgnoreEOS || !o.pools() && o.FullAnswers() {
+	if o.fullAnswers() {
 		b.put("ignore_eos", true)
 	}
 	if o.ChatTemplateKwargs != nil && o.serverTemplates() { // else the data set applies the template
@@ -256,7 +259,9 @@ func (f promptForm) fits(p dataset.Prompt) string {
 			return "needs a query and documents: set --dataset-name random-rerank"
 		}
 	case chatPrompt:
-		if _, ok := p.(dataset.Messages); !ok {
+		switch p.(type) {
+		case dataset.Messages, dataset.Illustrated:
+		default:
 			return "needs one chat a request"
 		}
 	}

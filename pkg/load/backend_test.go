@@ -82,8 +82,9 @@ func TestBackends(t *testing.T) {
 		t.Run(tt.backend, func(t *testing.T) {
 			onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 				s := record(t, tt.answer)
-				o := parse(t, "--model m --num-prompts 3 --random-input-len 4 --random-output-len 2 --max-concurrency 2 "+
-					"--temperature 0.5 --request-id-prefix id- --base-url "+s.URL+" --backend "+tt.backend)
+				o := parse(t,
+					"--model m --num-prompts 3 --random-input-len 4 --random-output-len 2 --max-concurrency 2 "+
+						"--temperature 0.5 --request-id-prefix id- --base-url "+s.URL+" --backend "+tt.backend)
 				r, _, err := run(t.Context(), o)
 				require.NoError(t, err, "%s", r.firstError())
 				require.Equal(t, 3, r.Completed)
@@ -97,7 +98,8 @@ func TestBackends(t *testing.T) {
 				i := slices.IndexFunc(s.seen, func(r request) bool { return r.header.Get("X-Request-Id") == "id-0" })
 				want := o.Random(0)[0]
 				ids := string(want.Prompt.AppendJSON(nil))
-				require.Equal(t, strings.NewReplacer("WORDS", dataset.Words(want.Prompt.(dataset.Tokens).List(want.Input)), "IDS", ids).Replace(tt.body), s.seen[i].body)
+				require.Equal(t, strings.NewReplacer("WORDS",
+					dataset.Words(want.Prompt.(dataset.Tokens).List(want.Input)), "IDS", ids).Replace(tt.body), s.seen[i].body)
 			})
 		})
 	}
@@ -105,8 +107,9 @@ func TestBackends(t *testing.T) {
 
 func TestPoolingReportsWhatVLLMReports(t *testing.T) {
 	s := record(t, answertest.Embeddings, `{"data":[],"usage":{"prompt_tokens":7}}`)
-	o := parse(t, "--model m --num-prompts 6 --random-input-len 4 --max-concurrency 1 --request-rate 10000 --backend vllm-pooling "+
-		"--save-detailed --percentile-metrics ttft,tpot,itl,e2el,client_queue_time --base-url "+s.URL)
+	o := parse(t,
+		"--model m --num-prompts 6 --random-input-len 4 --max-concurrency 1 --request-rate 10000 --backend vllm-pooling "+
+			"--save-detailed --percentile-metrics ttft,tpot,itl,e2el,client_queue_time --base-url "+s.URL)
 	var out bytes.Buffer
 	r, err := Run(t.Context(), o, time.Now, &out, io.Discard)
 	require.NoError(t, err)
@@ -141,7 +144,8 @@ func TestPoolingReportsWhatVLLMReports(t *testing.T) {
 		label, _, _ := strings.Cut(line, ":")
 		labels = append(labels, strings.Trim(label, "=-\n "))
 	}
-	require.Equal(t, []string{"Serving Benchmark Result", "Successful requests", "Failed requests", "Maximum request concurrency",
+	require.Equal(t, []string{"Serving Benchmark Result", "Successful requests", "Failed requests",
+		"Maximum request concurrency",
 		"Request rate configured (RPS)", "Benchmark duration (s)", "Total input tokens", "Request throughput (req/s)",
 		"Input throughput (inputs/s)", "Total token throughput (tok/s)", "End-to-end Latency", "Mean E2EL (ms)",
 		"Median E2EL (ms)", "P99 E2EL (ms)", "Client-side Queueing", "Mean Client Queue Time (ms)",
@@ -174,8 +178,9 @@ func TestSeveralTextsInARequest(t *testing.T) {
 func TestAdapters(t *testing.T) {
 	models := func(line string) (list []string) {
 		s := record(t, wholeStream)
-		_, err := Run(t.Context(), parse(t, "--model m --num-prompts 6 --random-input-len 4 --max-concurrency 1 --base-url "+
-			s.URL+" --lora-modules a b c "+line), time.Now, io.Discard, io.Discard)
+		_, err := Run(t.Context(), parse(t,
+			"--model m --num-prompts 6 --random-input-len 4 --max-concurrency 1 --base-url "+
+				s.URL+" --lora-modules a b c "+line), time.Now, io.Discard, io.Discard)
 		require.NoError(t, err)
 		for _, body := range s.bodies() {
 			var is struct{ Model string }
@@ -235,8 +240,9 @@ func TestProbes(t *testing.T) {
 		require.Equal(t, 2, r.Completed, "probes are not part of the load, nor of its limit")
 		require.GreaterOrEqual(t, r.Probes.Completed, 3)
 		require.Contains(t, out, "Probe request rate: 200.0 req/s\n")
-		require.Contains(t, out, fmt.Sprintf("------------------Probe Requests------------------\n%-40s %-10d\n%-40s %-10d\n",
-			"Probe requests completed:", r.Probes.Completed, "Probe requests failed:", 0))
+		require.Contains(t, out,
+			fmt.Sprintf("------------------Probe Requests------------------\n%-40s %-10d\n%-40s %-10d\n",
+				"Probe requests completed:", r.Probes.Completed, "Probe requests failed:", 0))
 		raw, err := json.Marshal(r)
 		require.NoError(t, err)
 		var got struct {
@@ -269,8 +275,9 @@ func TestProbesThatFail(t *testing.T) {
 	}))
 	defer s.Close()
 	var out, log bytes.Buffer
-	r, err := Run(t.Context(), parse(t, "--model m --num-prompts 1 --random-input-len 4 --probe-request-rate 100 --base-url "+
-		s.URL), time.Now, &out, &log)
+	r, err := Run(t.Context(), parse(t,
+		"--model m --num-prompts 1 --random-input-len 4 --probe-request-rate 100 --base-url "+
+			s.URL), time.Now, &out, &log)
 	require.NoError(t, err)
 	require.Zero(t, r.Probes.Completed)
 	require.Positive(t, r.Probes.Failed)
@@ -284,8 +291,9 @@ func TestProbesThatFail(t *testing.T) {
 
 func TestRanks(t *testing.T) {
 	s := record(t, answertest.Ranks)
-	r, err := Run(t.Context(), parse(t, "--model m --num-prompts 6 --random-input-len 10 --random-batch-size 3 --backend vllm-rerank "+
-		"--dataset-name random-rerank --max-concurrency 1 --base-url "+s.URL), time.Now, io.Discard, io.Discard)
+	r, err := Run(t.Context(), parse(t,
+		"--model m --num-prompts 6 --random-input-len 10 --random-batch-size 3 --backend vllm-rerank "+
+			"--dataset-name random-rerank --max-concurrency 1 --base-url "+s.URL), time.Now, io.Discard, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, 2, r.Completed)
 	require.Equal(t, 6, r.Pooling.InputSequences)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,8 +23,11 @@ import (
 	"github.com/profllm/profllm/pkg/load/loadtest"
 )
 
-// The test binary is also the server and the client of BenchmarkServe, as processes of their own.
-const roleVariable = "PROFLLM_LOAD_ROLE"
+// The test binary is also the server and the client of benchmarks, as processes of their own.
+const (
+	roleVariable = "PROFLLM_LOAD_ROLE"
+	gapVariable  = "PROFLLM_LOAD_GAP" // between the server's tokens, if not trueITL
+)
 
 const (
 	trueTTFT = 50 * time.Millisecond
@@ -42,7 +46,15 @@ func TestMain(m *testing.M) {
 
 // serveUntilEOF prints the server's address and serves until stdin ends.
 func serveUntilEOF(stdin io.Reader, stdout io.Writer) int {
-	s, err := loadtest.Start(loadtest.Options{TTFT: trueTTFT, ITL: trueITL})
+	itl := trueITL
+	if text := os.Getenv(gapVariable); text != "" {
+		var err error
+		if itl, err = time.ParseDuration(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+	}
+	s, err := loadtest.Start(loadtest.Options{TTFT: trueTTFT, ITL: itl})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -71,53 +83,179 @@ func client(args []string) int {
 	return 0
 }
 
-// BenchmarkServe measures the client on one core against a server of known latencies on
-// another: how close its figures come to the truth, and what they cost. Each size takes 15.5 s:
-// three waves of 256 tokens.
+// BenchmarkServe measures load clients on one core against a server of known latencies on
+// another: how far their figures are from what the server saw, and what they cost. Each size takes
+// 15.5 s: three waves of 256 tokens.
 //
-// With PROFLLM_BENCH_PEER=/path/to/vllm, "vllm bench serve" drives the same load once per size
-// (with its tokenizer from PROFLLM_BENCH_TOKENIZER) and the ratios are reported.
+// It drives profllm's client, and each peer whose program a variable names: PROFLLM_BENCH_VLLM,
+// PROFLLM_BENCH_VLLM_RS, PROFLLM_BENCH_GUIDELLM, PROFLLM_BENCH_AIPERF. PROFLLM_BENCH_TOKENIZER is
+// the folder of a tokenizer, which they need.
 func BenchmarkServe(b *testing.B) {
-	for _, streams := range []int{512, 1024} {
-		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
-			for b.Loop() {
-				url, truth, stop := startServer(b)
-				got := drive(b, []string{os.Args[0]}, "client", url, streams)
-				b.ReportMetric(got.MeanTTFT/50, "ttft_ratio")
-				b.ReportMetric(got.MeanTTFT/truth().MeanTTFT, "ttft_to_server_log")
-				b.ReportMetric(got.P99ITL/20, "itl_p99_ratio")
-				b.ReportMetric(got.P99ITL/truth().P99Gap, "itl_p99_to_server_log")
-				b.ReportMetric(got.CPU, "cpu_s")
-				b.ReportMetric(got.Profllm.Lag, "lag_p99_ms")
-				b.ReportMetric(truth().MaxLate, "server_max_late_ms")
-				stop()
-				if peer := os.Getenv("PROFLLM_BENCH_PEER"); peer != "" {
-					comparePeer(b, peer, streams, got)
+	for _, streams := range []int{1, 64, 512, 1024, 2048} {
+		ours := 0.0 // processor seconds
+		for _, p := range peers {
+			program := os.Getenv(p.variable)
+			if p.variable == "" {
+				program = os.Args[0]
+			} else if program == "" {
+				continue
+			}
+			b.Run(fmt.Sprintf("streams=%d/%s", streams, p.name), func(b *testing.B) {
+				for b.Loop() {
+					url, truth, stop := startServer(b)
+					got := p.drive(b, program, url, streams)
+					got.report(b, truth())
+					stop()
+					if p.variable == "" {
+						ours = got.cpu
+					}
+					b.ReportMetric(ours/got.cpu, "our_cpu_to_this")
 				}
+			})
+		}
+	}
+}
+
+// A peer is a load client.
+type peer struct {
+	name, variable string
+	words          func(j job) []string
+	file           string // of the result, in the job's folder
+	read           func(raw []byte) (figures, error)
+}
+
+// job is the load that a peer drives.
+type job struct {
+	url, dir, tokenizer string
+	streams             int
+}
+
+func (j job) prompts() string { return strconv.Itoa(3 * j.streams) }
+
+var peers = []peer{
+	{name: "profllm", words: vllmWords, file: "result.json", read: readVLLM},
+	{"vllm", "PROFLLM_BENCH_VLLM", func(j job) []string {
+		return append([]string{"bench", "serve", "--tokenizer", j.tokenizer}, vllmWords(j)...)
+	}, "result.json", readVLLM},
+	{"vllm-rs", "PROFLLM_BENCH_VLLM_RS", func(j job) []string {
+		return append([]string{"bench", "serve", "--tokenizer", j.tokenizer, "--prompt-token-ids"}, vllmWords(j)...)
+	}, "result.json", readVLLM},
+	{"guidellm", "PROFLLM_BENCH_GUIDELLM", func(j job) []string {
+		return []string{"run", "--backend",
+			"kind=openai_http,model=loadtest,request_format=/v1/completions,validate_backend=false,target=" + j.url,
+			"--profile", "kind=concurrent,streams=" + strconv.Itoa(j.streams),
+			"--constraint", "kind=max_requests,count=" + j.prompts(), "--tokenizer", "kind=hf_auto,model=" + j.tokenizer,
+			"--data", "kind=synthetic_text,prompt_tokens=64,output_tokens=256",
+			"--output", "kind=json,path=" + filepath.Join(j.dir, "result.json"), "--disable-console"}
+	}, "result.json", readGuideLLM},
+	{"aiperf", "PROFLLM_BENCH_AIPERF", func(j job) []string {
+		return []string{"profile", "--model", "loadtest", "--url", j.url, "--endpoint-type", "completions", "--streaming",
+			"--tokenizer", j.tokenizer, "--isl", "64", "--osl", "256", "--extra-inputs", "ignore_eos:true",
+			"--concurrency", strconv.Itoa(j.streams), "--request-count", j.prompts(), "--artifact-dir", j.dir, "--ui", "none"}
+	}, "profile_export_aiperf.json", readAIPerf},
+}
+
+// vllmWords are the arguments of `vllm bench serve`, which three of the clients take.
+func vllmWords(j job) []string {
+	return append(plainWords(j.url, j.dir), "--random-output-len", "256", "--num-prompts", j.prompts(),
+		"--max-concurrency", strconv.Itoa(j.streams))
+}
+
+// plainWords are those of any load.
+func plainWords(url, dir string) []string {
+	return []string{"--model", "loadtest", "--base-url", url, "--random-input-len", "64", "--temperature", "0",
+		"--disable-tqdm", "--percentile-metrics", "ttft,itl", "--metric-percentiles", "50,99",
+		"--save-result", "--result-dir", dir, "--result-filename", "result.json"}
+}
+
+// figures are what a client says, in ms, and what it took: processor seconds of all its processes, and
+// MB of the largest.
+type figures struct {
+	completed   int
+	ttft, itl   loadtest.Ranks
+	cpu, memory float64
+}
+
+// report shows the figures beside what the server saw.
+func (f figures) report(b *testing.B, truth loadtest.Truth) {
+	b.ReportMetric(f.cpu, "cpu_s")
+	b.ReportMetric(f.memory, "memory_MB")
+	b.ReportMetric(f.ttft.P50-truth.TTFT.P50, "ttft_p50_off_ms")
+	b.ReportMetric(f.ttft.P99-truth.TTFT.P99, "ttft_p99_off_ms")
+	b.ReportMetric(f.itl.P50-truth.Gap.P50, "itl_p50_off_ms")
+	b.ReportMetric(f.itl.P99-truth.Gap.P99, "itl_p99_off_ms")
+	b.ReportMetric(truth.MaxLate, "server_max_late_ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// result is what is read of a result file of `vllm bench serve`.
+type result struct {
+	Completed  int
+	Throughput float64 `json:"request_throughput"`
+	TTFT50     float64 `json:"p50_ttft_ms"`
+	TTFT99     float64 `json:"p99_ttft_ms"`
+	ITL50      float64 `json:"p50_itl_ms"`
+	ITL99      float64 `json:"p99_itl_ms"`
+	Profllm    struct {
+		LastSend  float64 `json:"last_send_s"`
+		SendDelay float64 `json:"send_delay_p99_ms"`
+		CPU       float64 `json:"cpu_s"`
+	}
+}
+
+func (r result) figures() figures {
+	return figures{completed: r.Completed, ttft: loadtest.Ranks{P50: r.TTFT50, P99: r.TTFT99},
+		itl: loadtest.Ranks{P50: r.ITL50, P99: r.ITL99}, cpu: r.Profllm.CPU}
+}
+
+func readVLLM(raw []byte) (figures, error) {
+	var r result
+	err := json.Unmarshal(raw, &r)
+	return r.figures(), err
+}
+
+// BenchmarkRates measures how much of a rate of requests is delivered: those that were sent, by the
+// time until the last of them.
+func BenchmarkRates(b *testing.B) {
+	for _, rate := range []int{10, 100, 1000, 4000} {
+		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+			for b.Loop() {
+				url, _, stop := startServer(b)
+				r := drive(b, 1, url, "--random-output-len", "8", "--num-prompts", strconv.Itoa(10*rate),
+					"--request-rate", strconv.Itoa(rate))
+				stop()
+				require.Equal(b, 10*rate, r.Completed)
+				b.ReportMetric(float64(r.Completed)/r.Profllm.LastSend/float64(rate), "delivered_to_asked")
+				b.ReportMetric(r.Profllm.SendDelay, "send_delay_p99_ms")
+				b.ReportMetric(0, "ns/op")
 			}
 		})
 	}
 }
 
-func comparePeer(b *testing.B, peer string, streams int, ours figures) {
-	url, _, stop := startServer(b)
-	defer stop()
-	theirs := drive(b, []string{peer, "bench", "serve", "--tokenizer", os.Getenv("PROFLLM_BENCH_TOKENIZER")}, "", url,
-		streams)
-	b.ReportMetric(theirs.CPU, "peer_cpu_s")
-	b.ReportMetric(theirs.MeanTTFT/50, "peer_ttft_ratio")
-	b.ReportMetric(theirs.P99ITL/20, "peer_itl_p99_ratio")
-	b.ReportMetric(theirs.CPU/ours.CPU, "cpu_ratio_to_peer")
-}
-
-// figures are what BenchmarkServe reads of a result file, in ms; CPU is of the whole process, in s.
-type figures struct {
-	Completed int
-	MeanTTFT  float64 `json:"mean_ttft_ms"`
-	P99ITL    float64 `json:"p99_itl_ms"`
-	CPU       float64 `json:"-"`
-	Profllm   struct {
-		Lag float64 `json:"lag_p99_ms"`
+// BenchmarkProcesses measures 10,000 streams with one process of the client and with two, whose figures
+// are merged. The server's tokens are 200 ms apart, so that it has a core for them.
+func BenchmarkProcesses(b *testing.B) {
+	b.Setenv(gapVariable, "200ms")
+	var one result
+	for _, processes := range []int{1, 2} {
+		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
+			for b.Loop() {
+				url, truth, stop := startServer(b)
+				r := drive(b, -1, url, "--random-output-len", "64", "--num-prompts", "20000", "--max-concurrency", "10000",
+					"--processes", strconv.Itoa(processes))
+				require.Equal(b, 20000, r.Completed)
+				f := r.figures()
+				f.report(b, truth())
+				stop()
+				if processes == 1 {
+					one = r
+				}
+				b.ReportMetric(r.TTFT99/one.TTFT99, "ttft_p99_to_one")
+				b.ReportMetric(r.ITL99/one.ITL99, "itl_p99_to_one")
+				b.ReportMetric(r.Throughput/one.Throughput, "throughput_to_one")
+			}
+		})
 	}
 }
 
@@ -147,26 +285,79 @@ func startServer(b *testing.B) (url string, truth func() loadtest.Truth, stop fu
 	}
 }
 
-// drive runs a client on the second core and reads its result.
-func drive(b *testing.B, program []string, role, url string, streams int) (f figures) {
+// drive runs profllm's client on a core, or on any if that is below 0, and reads its result.
+func drive(b *testing.B, core int, url string, args ...string) (r result) {
 	dir := b.TempDir()
-	cmd := pinned(1, program[0], append(program[1:], "--model", "loadtest", "--base-url", url,
-		"--random-input-len", "64", "--random-output-len", "256", "--num-prompts", strconv.Itoa(3*streams),
-		"--max-concurrency", strconv.Itoa(streams), "--temperature", "0", "--disable-tqdm",
-		"--save-result", "--result-dir", dir, "--result-filename", "result.json")...)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, "GOMAXPROCS=1", "HF_HUB_OFFLINE=1")
+	cmd := pinned(core, os.Args[0], append(plainWords(url, dir), args...)...)
+	cmd.Env = append(os.Environ(), roleVariable+"=client")
 	out, err := cmd.CombinedOutput()
 	require.NoError(b, err, "%s", out)
 	raw, err := os.ReadFile(filepath.Join(dir, "result.json"))
 	require.NoError(b, err)
-	require.NoError(b, json.Unmarshal(raw, &f))
-	require.Equal(b, 3*streams, f.Completed)
-	f.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	require.NoError(b, json.Unmarshal(raw, &r))
+	return r
+}
+
+// readGuideLLM reads guidellm 0.8's report. Its latencies between tokens are means of requests.
+func readGuideLLM(raw []byte) (f figures, err error) {
+	type distribution struct {
+		Successful struct{ Percentiles struct{ P50, P99 float64 } }
+	}
+	var r struct {
+		Benchmarks []struct {
+			Metrics struct {
+				Totals struct{ Successful int } `json:"request_totals"`
+				TTFT   distribution             `json:"time_to_first_token_ms"`
+				ITL    distribution             `json:"inter_token_latency_ms"`
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Benchmarks) != 1 {
+		return f, fmt.Errorf("%d benchmarks: %w", len(r.Benchmarks), err)
+	}
+	m := r.Benchmarks[0].Metrics
+	return figures{completed: m.Totals.Successful, ttft: loadtest.Ranks(m.TTFT.Successful.Percentiles),
+		itl: loadtest.Ranks(m.ITL.Successful.Percentiles)}, nil
+}
+
+// readAIPerf reads AIPerf 0.13's export; its inter_chunk_latency is what others call ITL.
+func readAIPerf(raw []byte) (f figures, err error) {
+	var r struct {
+		Count struct{ Avg float64 } `json:"request_count"`
+		TTFT  loadtest.Ranks        `json:"time_to_first_token"`
+		Chunk loadtest.Ranks        `json:"inter_chunk_latency"`
+	}
+	err = json.Unmarshal(raw, &r)
+	return figures{completed: int(r.Count.Avg), ttft: r.TTFT, itl: r.Chunk}, err
+}
+
+// drive runs a client on the second core and reads its result.
+func (p peer) drive(b *testing.B, program, url string, streams int) figures {
+	j := job{url: url, dir: b.TempDir(), tokenizer: os.Getenv("PROFLLM_BENCH_TOKENIZER"), streams: streams}
+	cmd := pinned(1, program, p.words(j)...)
+	cmd.Dir, cmd.Env = j.dir, append(os.Environ(), roleVariable+"=client", "GOMAXPROCS=1")
+	if p.name != "aiperf" { // which then refuses the folder of a tokenizer
+		cmd.Env = append(cmd.Env, "HF_HUB_OFFLINE=1")
+	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(b, err, "%s", out)
+	raw, err := os.ReadFile(filepath.Join(j.dir, p.file))
+	require.NoError(b, err, "%s", out)
+	f, err := p.read(raw)
+	require.NoError(b, err)
+	require.Equal(b, 3*streams, f.completed)
+	f.cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		f.memory = float64(usage.Maxrss) / 1024
+	}
 	return f
 }
 
 // pinned returns a command tied to one core, if taskset is there and the core too.
 func pinned(core int, name string, args ...string) *exec.Cmd {
+	if core < 0 {
+		return exec.Command(name, args...)
+	}
 	tied := append([]string{"-c", strconv.Itoa(core), name}, args...)
 	if exec.Command("taskset", "-c", strconv.Itoa(core), "true").Run() == nil {
 		return exec.Command("taskset", tied...)

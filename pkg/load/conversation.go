@@ -47,7 +47,8 @@ func (o *Options) checkTalk() error {
 	case o.RandomBatchSize > 1:
 		return errors.New("--random-batch-size: a turn of a conversation is one prompt")
 	case o.DatasetName != "random":
-		return fmt.Errorf("--dataset-name %s: conversations are random, or come from --conversation-file", o.DatasetName)
+		return fmt.Errorf("--dataset-name %s: conversations are random, or come from --conversation-file",
+			o.DatasetName)
 	}
 	return nil
 }
@@ -94,8 +95,8 @@ type conversations struct {
 	all   []*conversation
 }
 
-// newConversations lays out conversations as requests for answers of that length.
-func newConversations(list []dataset.Conversation, output int, o *Options) (*conversations, []dataset.Request) {
+// newConversations lays out conversations as requests.
+func newConversations(list []dataset.Conversation, o *Options) (*conversations, []dataset.Request) {
 	c := &conversations{heads: len(list), keep: o.SaveDetailed,
 		delay: int64(o.ConversationTurnDelayMean * float64(time.Millisecond))}
 	var requests []dataset.Request
@@ -118,7 +119,8 @@ func newConversations(list []dataset.Conversation, output int, o *Options) (*con
 			}
 			last[k] = len(requests)
 			c.turn, c.talk, c.next = append(c.turn, n), append(c.talk, k), append(c.next, -1)
-			requests = append(requests, dataset.Request{Prompt: turn{c.all[k], n}, Input: dataset.Unknown, Output: output})
+			requests = append(requests, dataset.Request{Prompt: turn{c.all[k], n}, Input: dataset.Unknown,
+				Output: one.Outputs[n]})
 		}
 		if len(requests) == before {
 			return c, requests
@@ -161,7 +163,22 @@ func (o *Options) recorded(stderr io.Writer) ([]dataset.Conversation, error) {
 		fmt.Fprintf(stderr, "%d of %d conversations were left out: they have no turn of a user, or other roles\n", left,
 			left+len(list))
 	}
-	return o.fit(list), nil
+	list = o.fit(list)
+	o.drawOutputs(list)
+	return list, nil
+}
+
+// drawOutputs draws the length of each answer, which no file says.
+func (o *Options) drawOutputs(list []dataset.Conversation) {
+	turns := 0
+	for _, c := range list {
+		turns += len(c.Turns)
+	}
+	lengths := o.Outputs(turns)
+	for k := range list { // a conversation that occurs twice shares its turns, not its lengths
+		n := len(list[k].Turns)
+		list[k].Outputs, lengths = lengths[:n], lengths[n:]
+	}
 }
 
 // fit keeps as many conversations as are wanted: --conversation-num, which goes through the list
@@ -182,9 +199,18 @@ func (o *Options) fit(list []dataset.Conversation) []dataset.Conversation {
 	return list
 }
 
+// fullAnswers reports whether answers have the length that is asked for, whatever the model would
+// write: if the user wants that, or if the prompts are drawn, to which an answer has no natural end.
+func (o *Options) fullAnswers() bool {
+	return o.IgnoreEOS || !o.pools() && o.FullAnswers() && o.ConversationFile == ""
+}
+
 // random returns random conversations. Only their first turns begin with the prefix, which the
 // later ones have in their history.
-func (o *Options) random(ctx context.Context, m model, api *server, stderr io.Writer) ([]dataset.Conversation, error) {
+// words reports whether they are plain words.
+func (o *Options) random(
+	ctx context.Context, m model, api *server, stderr io.Writer,
+) (list []dataset.Conversation, words bool, err error) {
 	turns, n := o.ConversationTurnMean, o.ConversationNum
 	if n == 0 {
 		n = max(o.NumPrompts/o.ConversationTurnMean, 1)
@@ -196,32 +222,35 @@ func (o *Options) random(ctx context.Context, m model, api *server, stderr io.Wr
 		flags.NumPrompts, flags.RandomPrefixLen = n*turns, 0
 		prompts = append(prompts, flags.Random(m.vocabulary)[n:]...)
 	}
-	if err := promptTexts(ctx, prompts, textPrompt, m, api, stderr); err != nil {
-		return nil, err
+	if words, err = promptTexts(ctx, prompts, textPrompt, m, api, stderr); err != nil {
+		return nil, false, err
 	}
-	list := make([]dataset.Conversation, n)
+	list = make([]dataset.Conversation, n)
 	for i := range prompts {
 		text, _ := prompts[i].Prompt.(dataset.Text)
-		list[i%n].Turns = append(list[i%n].Turns, dataset.Said("user", string(text)))
+		talk := &list[i%n]
+		talk.Turns = append(talk.Turns, dataset.Said("user", string(text)))
+		talk.Outputs = append(talk.Outputs, prompts[i].Output)
 	}
-	return list, nil
+	return list, words, nil
 }
 
 // newTalks builds the bodies of conversations.
 func newTalks(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
 	var list []dataset.Conversation
+	var words bool
 	var err error
 	if o.ConversationFile != "" {
 		list, err = o.recorded(stderr)
 	} else {
-		list, err = o.random(ctx, m, api, stderr)
+		list, words, err = o.random(ctx, m, api, stderr)
 	}
 	if err != nil {
 		return nil, err
 	}
-	talks, requests := newConversations(list, o.RandomOutput(), o)
+	talks, requests := newConversations(list, o)
 	b := bodiesOf(o, m.name, requests)
-	b.talks = talks
+	b.talks, b.plainWords = talks, words
 	if b.models != nil { // a conversation stays with its adapter, which has its KV cache
 		for i, talk := range talks.talk {
 			b.models[i] = b.models[talk]

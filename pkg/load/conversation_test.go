@@ -28,8 +28,15 @@ type chatter struct {
 	*httptest.Server
 	fails func(messages []string) bool
 
-	mu    sync.Mutex
-	asked [][]string // role: content
+	mu     sync.Mutex
+	asked  [][]string   // role: content
+	limits []tokenLimit // of the same requests
+}
+
+// A tokenLimit is how many tokens a request asks for, and whether for no fewer.
+type tokenLimit struct {
+	Max       int  `json:"max_completion_tokens"`
+	IgnoreEOS bool `json:"ignore_eos"`
 }
 
 // all returns what it was asked so far.
@@ -46,6 +53,7 @@ func startChatter(t *testing.T) *chatter {
 		raw, _ := io.ReadAll(r.Body)
 		var q struct {
 			Messages []struct{ Role, Content string }
+			tokenLimit
 		}
 		if json.Unmarshal(raw, &q) != nil || len(q.Messages) == 0 {
 			http.NotFound(w, r) // no tokenizer
@@ -56,7 +64,7 @@ func startChatter(t *testing.T) *chatter {
 			messages = append(messages, m.Role+": "+m.Content)
 		}
 		c.mu.Lock()
-		c.asked = append(c.asked, messages)
+		c.asked, c.limits = append(c.asked, messages), append(c.limits, q.tokenLimit)
 		c.mu.Unlock()
 		if c.fails != nil && c.fails(messages) {
 			http.Error(w, "no", http.StatusInternalServerError)
@@ -76,7 +84,8 @@ func TestConversationsAreSentTurnByTurn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "talks.jsonl")
 	var lines strings.Builder
 	for k := range 6 {
-		fmt.Fprintf(&lines, `{"messages":[{"role":"system","content":"s%d"},{"role":"user","content":"%da"},{"role":"assistant","content":"old"},{"role":"user","content":"%d\"b"},{"role":"user","content":"%dc"}]}`+"\n", k, k, k, k)
+		fmt.Fprintf(&lines,
+			`{"messages":[{"role":"system","content":"s%d"},{"role":"user","content":"%da"},{"role":"assistant","content":"old"},{"role":"user","content":"%d\"b"},{"role":"user","content":"%dc"}]}`+"\n", k, k, k, k)
 	}
 	require.NoError(t, os.WriteFile(file, []byte(lines.String()+`{"messages":[]}`), 0o644))
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
@@ -128,8 +137,9 @@ func TestConversationEndsWithATurnThatFails(t *testing.T) {
 			}
 			return messages[0] == first && len(messages) == 3
 		}
-		r, _, err := run(t.Context(), parse(t, "--model m --backend openai-chat --random-input-len 4 --random-output-len 2 "+
-			"--conversation-turn-mean 4 --conversation-num 3 --base-url "+s.URL))
+		r, _, err := run(t.Context(), parse(t,
+			"--model m --backend openai-chat --random-input-len 4 --random-output-len 2 "+
+				"--conversation-turn-mean 4 --conversation-num 3 --base-url "+s.URL))
 		require.NoError(t, err)
 		require.Equal(t, [2]int{9, 1}, [2]int{r.Completed, r.Failed})
 		require.Equal(t, 2, r.Client.Turns.Skipped)
@@ -155,6 +165,49 @@ func TestRandomConversations(t *testing.T) {
 	}
 	require.Equal(t, map[int]int{7: 5, 5: 5}, words, "only the first turn has the prefix")
 	require.Len(t, texts, 10, "no turn is like another")
+}
+
+// Each turn asks for a length of its own. Full-length answers are asked for where prompts are drawn,
+// else if the user wants them.
+func TestLengthsOfConversations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "talks.json")
+	require.NoError(t, os.WriteFile(file,
+		[]byte(`{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`), 0o644))
+	recorded := "--conversation-num 20 --conversation-file " + file
+	for name, tt := range map[string]struct {
+		flags     string
+		varied    bool // the lengths of answers
+		words     bool // the lengths of prompts
+		ignoreEOS bool
+	}{
+		"drawn, of one length":           {"--num-prompts 40 --conversation-turn-mean 2", false, false, true},
+		"drawn, of several lengths":      {"--num-prompts 40 --conversation-turn-mean 2 --random-range-ratio 0.5", true, true, true},
+		"drawn, of varied answers":       {`--num-prompts 40 --conversation-turn-mean 2 --random-range-ratio {"input":0,"output":0.5}`, true, false, true},
+		"from a file":                    {recorded, false, false, false},
+		"from a file, of varied answers": {recorded + " --random-range-ratio 0.5", true, false, false},
+		"from a file, in full length":    {recorded + " --ignore-eos", false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startChatter(t)
+			_, err := Run(t.Context(), parse(t,
+				"--model m --backend openai-chat --random-input-len 10 --random-output-len 20 "+
+					tt.flags+" --base-url "+s.URL), time.Now, io.Discard, io.Discard)
+			require.NoError(t, err)
+			require.Len(t, s.limits, 40)
+			outputs, inputs := map[int]bool{}, map[int]bool{}
+			for i, limit := range s.limits {
+				require.Equal(t, tt.ignoreEOS, limit.IgnoreEOS)
+				require.GreaterOrEqual(t, limit.Max, 10)
+				require.LessOrEqual(t, limit.Max, 30)
+				outputs[limit.Max] = true
+				last := s.asked[i][len(s.asked[i])-1]
+				inputs[len(strings.Fields(last))] = true
+			}
+			require.Equal(t, tt.varied, len(outputs) > 1, outputs)
+			require.Equal(t, tt.words, len(inputs) > 1, inputs)
+			require.Equal(t, !tt.varied, outputs[20] && len(outputs) == 1)
+		})
+	}
 }
 
 // All turns of a conversation ask one adapter.
@@ -184,13 +237,15 @@ func TestHowManyConversations(t *testing.T) {
 
 func TestConversationFileThatIsNone(t *testing.T) {
 	s := startChatter(t)
-	_, err := Run(t.Context(), parse(t, "--model m --backend openai-chat --conversation-file /nonexistent --base-url "+s.URL),
+	_, err := Run(t.Context(), parse(t,
+		"--model m --backend openai-chat --conversation-file /nonexistent --base-url "+s.URL),
 		time.Now, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "--conversation-file: ")
 	file := filepath.Join(t.TempDir(), "talks.json")
 	require.NoError(t, os.WriteFile(file, []byte(`[{"conversations":[{"from":"human","value":"a"}]},{}]`), 0o644))
 	var log bytes.Buffer
-	_, err = Run(t.Context(), parse(t, "--model m --backend openai-chat --conversation-file "+file+" --base-url "+s.URL), time.Now,
+	_, err = Run(t.Context(), parse(t,
+		"--model m --backend openai-chat --conversation-file "+file+" --base-url "+s.URL), time.Now,
 		io.Discard, &log)
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "1 of 2 conversations were left out")

@@ -260,7 +260,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
-		talks:    r.traffic.talks,
+		talks: r.traffic.talks, prompts: r.traffic.prompts(r.api),
 		arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps, processes: 1,
 	}
@@ -321,7 +321,8 @@ func (r *runner) publish(ctx context.Context, report *Report) error {
 		err = errors.Join(err, saveErr)
 	}
 	if p := report.Probes; p != nil && p.Failed > 0 {
-		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed, p.firstError)
+		fmt.Fprintf(r.stderr, "%d of %d probes failed, the first with: %s\n", p.Failed, p.Failed+p.Completed,
+			p.firstError)
 	}
 	switch {
 	case report.Client.Partial:

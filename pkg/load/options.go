@@ -47,7 +47,7 @@ type Options struct {
 	Talk
 	Plots
 
-	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random and timed_trace."`
+	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random prompts and timed_trace."`
 	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
 	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
 	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the model's chat template."`
@@ -137,16 +137,53 @@ var parser = sync.OnceValues(func() (*argParser, error) {
 // ParseArgs reads a plain command line of "vllm bench serve", without the words before its flags.
 // As in vLLM, underscores in flag names count as dashes. It does not [Options.Validate].
 func ParseArgs(args []string) (Options, error) {
+	o, _, err := parseArgs(args)
+	return o, err
+}
+
+// OfCommand are the options of the command line of a client with vLLM's flags.
+func OfCommand(words []string) (Options, error) {
+	first := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") })
+	if first < 0 {
+		return Options{}, errors.New("no flag of vllm bench serve")
+	}
+	return ParseArgs(words[first:])
+}
+
+// parseArgs also returns the names of the flags that were given.
+func parseArgs(args []string) (o Options, given []string, err error) {
 	p, err := parser()
 	if err != nil {
-		return Options{}, fmt.Errorf("declare flags: %w", err)
+		return o, nil, fmt.Errorf("declare flags: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, err := p.kong.Parse(plainArgs(args)); err != nil {
-		return Options{}, err
+	parsed, err := p.kong.Parse(plainArgs(args))
+	if err != nil {
+		return o, nil, err
 	}
-	return p.options, nil
+	for _, at := range parsed.Path {
+		if at.Flag != nil {
+			given = append(given, at.Flag.Name)
+		}
+	}
+	return p.options, given, nil
+}
+
+// With are the options with the flags of a command line over them. Metadata adds up.
+func (o Options) With(args []string) (Options, error) {
+	over, given, err := parseArgs(args)
+	if err != nil {
+		return o, err
+	}
+	over.Metadata = slices.Concat(o.Metadata, over.Metadata)
+	from, to := reflect.ValueOf(over), reflect.ValueOf(&o).Elem()
+	for _, f := range reflect.VisibleFields(to.Type()) {
+		if slices.Contains(given, f.Tag.Get("name")) {
+			to.FieldByIndex(f.Index).Set(from.FieldByIndex(f.Index))
+		}
+	}
+	return o, nil
 }
 
 // plainArgs rewrites what argparse takes and kong does not: --num_prompts, and a negative
@@ -185,8 +222,9 @@ func (o *Options) Validate() error {
 		}
 	}
 	check(!o.NeedsChat() || o.chat(), "this data set has tools in each request: use --backend openai-chat")
-	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "", "the trace says when requests are sent: leave out "+
-		"--request-rate and --ramp-up-strategy, or add --no-self-timed")
+	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "",
+		"the trace says when requests are sent: leave out --request-rate and --ramp-up-strategy, or add "+
+			"--no-self-timed")
 	check(o.RequestRate > 0, "--request-rate is %v, must be above 0", o.RequestRate)
 	check(o.Burstiness > 0, "--burstiness is %v, must be above 0", o.Burstiness)
 	check(o.MaxConcurrency == nil || *o.MaxConcurrency > 0, "--max-concurrency must be 1 or more")

@@ -51,6 +51,10 @@ func TestFlagsAreVLLMs(t *testing.T) {
 			require.Contains(t, []any{nil, false}, want, "--%s", name)
 		case f.Type.Kind() == reflect.Float64 && have != "inf":
 			require.Equal(t, fmt.Sprintf("%.1f", want), have, "--%s", name)
+		case f.Type == reflect.TypeFor[dataset.Limits]():
+			raw, err := json.Marshal(want)
+			require.NoError(t, err)
+			require.JSONEq(t, string(raw), have)
 		default:
 			require.Equal(t, fmt.Sprint(want), have, "--%s", name)
 		}
@@ -118,6 +122,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"--backend infinity-embeddings-clip":             "makes no images",
 		"--backend vllm-rerank":                          "needs a query and documents",
 		"--dataset-name random-rerank":                   "for backends that embed or rank",
+		"--dataset-name random-mm":                       "use --backend openai-chat, not openai",
 		"--backend openai-responses --dataset-name timed_trace --dataset-path x":               "sends token ids",
 		"--backend vllm-rerank --endpoint /v1/score":                                           "has to end with rerank",
 		"--backend openai-responses --endpoint /v1/chat":                                       "has to end with responses",
@@ -210,4 +215,18 @@ func TestParseArgsAnew(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Equal(t, 0.5, *first.Temperature, "what an earlier one returned stays")
 	require.Equal(t, again, first)
+}
+
+// The flags of a command line replace options, and what it does not name stays.
+func TestWith(t *testing.T) {
+	base, err := ParseArgs([]string{"--model", "m", "--request-rate", "3", "--metadata", "a=1"})
+	require.NoError(t, err)
+	o, err := base.With([]string{"--request-rate", "inf", "--save-result", "--metadata", "b=2", "--max_concurrency=4"})
+	require.NoError(t, err)
+	want := base
+	want.RequestRate, want.SaveResult, want.MaxConcurrency = math.Inf(1), true, new(4)
+	want.Metadata = List{"a=1", "b=2"}
+	require.Equal(t, want, o)
+	_, err = base.With([]string{"--no-such-flag"})
+	require.Error(t, err)
 }

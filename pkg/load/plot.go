@@ -50,26 +50,49 @@ func (o *Options) checkPlots() error {
 	return nil
 }
 
+// The beginnings of the drawings, by which an older one is known.
+const (
+	timelineHead = "<!DOCTYPE html>\n" + `<html lang="en"><head><meta charset="utf-8"><title>Timeline of `
+	drawingHead  = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" ` +
+		`font-size="12">` + "\n"
+)
+
+// plotFiles are the drawings that are wanted, beside a result of that name; none if it has no name yet.
+func (o *Options) plotFiles(result string) []durable.Output {
+	if result == "" {
+		return nil
+	}
+	stem := strings.TrimSuffix(filepath.Join(o.ResultDir, result), filepath.Ext(result))
+	begins := func(with string) func([]byte) bool {
+		return func(head []byte) bool { return bytes.HasPrefix(head, []byte(with)) }
+	}
+	var files []durable.Output
+	if o.PlotTimeline {
+		files = append(files, durable.Output{Option: "--plot-timeline", Path: stem + ".timeline.html",
+			Kind: "a timeline of a load client", MakesFolder: true, Ours: begins(timelineHead)})
+	}
+	if o.PlotDatasetStats {
+		files = append(files, durable.Output{Option: "--plot-dataset-stats", Path: stem + ".dataset_stats.svg",
+			Kind: "a plot of a load client", MakesFolder: true,
+			Ours: begins(fmt.Sprintf(drawingHead, 3*histogramWidth, histogramHeight))})
+	}
+	return files
+}
+
 // plot writes the drawings that are wanted, and says where they are.
 func (m *measurement) plot(r *Report, stderr io.Writer) error {
-	o := m.options
-	stem := strings.TrimSuffix(filepath.Join(o.ResultDir, r.fileName(o)), filepath.Ext(r.fileName(o)))
-	for _, p := range []struct {
-		wanted bool
-		name   string
-		draw   func() []byte
-	}{{o.PlotTimeline, stem + ".timeline.html", m.timeline},
-		{o.PlotDatasetStats, stem + ".dataset_stats.svg", m.lengths}} {
-		if !p.wanted {
-			continue
+	draw := map[string]func() []byte{"--plot-timeline": m.timeline, "--plot-dataset-stats": m.lengths}
+	for _, out := range m.options.plotFiles(r.fileName(m.options)) {
+		if err := durable.CheckOutputs(out); err != nil {
+			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(p.name), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Dir(out.Path), 0o777); err != nil {
 			return fmt.Errorf("make the folder of a plot: %w", err)
 		}
-		if err := durable.WriteFile(p.name, p.draw(), 0o666); err != nil {
+		if err := durable.WriteFile(out.Path, draw[out.Option](), 0o666); err != nil {
 			return fmt.Errorf("write a plot: %w", err)
 		}
-		fmt.Fprintf(stderr, "wrote %s\n", p.name)
+		fmt.Fprintf(stderr, "wrote %s\n", out.Path)
 	}
 	return nil
 }
@@ -101,13 +124,10 @@ func (m *measurement) timeline() []byte {
 	}
 	height := len(rows)*rowHeight + 2*plotMargin
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%s</title></head><body>\n",
-		html.EscapeString("Timeline of "+m.model.id))
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
-		`font-size="12">`+"\n",
-		timelineWidth, height)
-	for k, label := range []string{"TTFT", fmt.Sprintf("ITL < %g ms", low), fmt.Sprintf("%g ms ≤ ITL < %g ms", low, high),
-		fmt.Sprintf("ITL ≥ %g ms", high)} {
+	b.WriteString(timelineHead + html.EscapeString(m.model.id) + "</title></head><body>\n")
+	fmt.Fprintf(&b, drawingHead, timelineWidth, height)
+	for k, label := range []string{"TTFT", fmt.Sprintf("ITL < %g ms", low),
+		fmt.Sprintf("%g ms ≤ ITL < %g ms", low, high), fmt.Sprintf("ITL ≥ %g ms", high)} {
 		fmt.Fprintf(&b, `<rect x="%d" y="12" width="12" height="12" fill="%s"/><text x="%d" y="23">%s</text>`+"\n",
 			plotMargin+200*k, timelineColours[k], plotMargin+200*k+18, html.EscapeString(label))
 	}
@@ -130,7 +150,8 @@ func drawRow(b *bytes.Buffer, o *answer.Outcome, y int, x func(int64) float64, l
 		float64(o.Start)/second, o.TTFT()*1000, o.Latency()*1000, o.Input, o.Output)
 	from, to, colour := o.Start, o.Tokens[0], 0
 	bar := func() {
-		fmt.Fprintf(b, `<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/>`, x(from), y, max(x(to)-x(from), 0.1),
+		fmt.Fprintf(b, `<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/>`, x(from), y,
+			max(x(to)-x(from), 0.1),
 			rowHeight-1, timelineColours[colour])
 	}
 	for k := 1; k < len(o.Tokens); k++ {
@@ -167,9 +188,7 @@ func (m *measurement) lengths() []byte {
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" `+
-		`font-size="12">`+"\n",
-		3*histogramWidth, histogramHeight)
+	fmt.Fprintf(&b, drawingHead, 3*histogramWidth, histogramHeight)
 	for k, h := range []struct {
 		title  string
 		values []int
@@ -199,10 +218,11 @@ func histogram(b *bytes.Buffer, title string, values []int) {
 	const room, step = histogramHeight - 80, (histogramWidth - 60) / histogramBars
 	for k, n := range counts {
 		height := float64(n) / float64(most) * room
-		fmt.Fprintf(b, `<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"><title>%d to %d tokens: %d</title></rect>`,
+		fmt.Fprintf(b,
+			`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"><title>%d to %d tokens: %d</title></rect>`,
 			30+k*step, 40+room-height, step-1, height, timelineColours[0], lo+k*width, lo+(k+1)*width-1, n)
 	}
-	fmt.Fprintf(b, `<text x="30" y="%d">%d</text><text x="%d" y="%d" text-anchor="end">%d</text>`, histogramHeight-20, lo,
-		histogramWidth-30, histogramHeight-20, lo+histogramBars*width-1)
+	fmt.Fprintf(b, `<text x="30" y="%d">%d</text><text x="%d" y="%d" text-anchor="end">%d</text>`, histogramHeight-20,
+		lo, histogramWidth-30, histogramHeight-20, lo+histogramBars*width-1)
 	fmt.Fprintf(b, `<text x="30" y="36">at most %d</text>`, most)
 }

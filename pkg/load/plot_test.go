@@ -58,6 +58,36 @@ func TestPlots(t *testing.T) {
 	require.Len(t, left, 2, "no result was asked for")
 }
 
+// Drawings replace older ones, and nothing else. Whatever else is in their place is found before the load.
+func TestPlotsReplacePlotsOnly(t *testing.T) {
+	s := start(t, loadtest.Options{})
+	dir := t.TempDir()
+	o := against(t, s, "--plot-timeline --plot-dataset-stats --result-filename r.json --result-dir "+dir)
+	for range 2 {
+		_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
+		require.NoError(t, err)
+		require.NoError(t, o.CheckOutput())
+	}
+	for name, want := range map[string]string{
+		"r.timeline.html":     "--plot-timeline " + dir + "/r.timeline.html: the file exists and is not a timeline of a load client",
+		"r.dataset_stats.svg": "--plot-dataset-stats " + dir + "/r.dataset_stats.svg: the file exists and is not a plot of a load client",
+	} {
+		path := filepath.Join(dir, name)
+		drawing, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte("<!DOCTYPE html>\n<title>notes</title>"), 0o644))
+		require.ErrorContains(t, o.CheckOutput(), want)
+		_, err = Run(t.Context(), o, time.Now, io.Discard, io.Discard)
+		require.ErrorContains(t, err, want, "changed while the load ran")
+		require.NoError(t, os.WriteFile(path, drawing, 0o644))
+	}
+	same := o
+	same.SaveRequests = "r.timeline.html"
+	require.ErrorContains(t, same.CheckOutput(), "another option names the same file")
+	o.ResultDir = filepath.Join(dir, "r.timeline.html")
+	require.ErrorContains(t, o.CheckOutput(), "--plot-timeline")
+}
+
 func TestTimelineColoursGaps(t *testing.T) {
 	m := measured(t, "--timeline-itl-thresholds 10,20", 1, sent(0.1, 0.2, 0.205, 0.21, 0.225, 0.5), answer.Outcome{})
 	page := string(m.timeline())

@@ -48,7 +48,7 @@ func (r *runner) openProber(ctx context.Context) (*prober, error) {
 	}
 	base := *r.o
 	base.LoraModules = nil // as in vLLM
-	request := dataset.Request{Prompt: base.protocol().prompt.prompt(probeText), Input: 1, Output: 1}
+	request := dataset.Request{Prompt: base.protocol().prompt.prompt(probeText, nil), Input: 1, Output: 1}
 	bodies := bodiesOf(&base, r.model.name, []dataset.Request{request})
 	return &prober{snd: snd, pause: time.Duration(1e9 / r.o.ProbeRequestRate),
 		load: func() *sender.Load { return r.load(opener{traffic{bodies, ""}}, 1) }}, nil

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +40,8 @@ func (p *Shared) InSlurm(env func(string) string) error {
 	for name, to := range map[string]*int{"SLURM_PROCID": &p.Rank, "SLURM_NTASKS": &p.Ranks} {
 		n, err := strconv.Atoi(env(name))
 		if err != nil {
-			return fmt.Errorf("--rendezvous needs --rank and --ranks outside of a job step of Slurm: %s is %q", name, env(name))
+			return fmt.Errorf("--rendezvous needs --rank and --ranks outside of a job step of Slurm: %s is %q", name,
+				env(name))
 		}
 		*to = n
 	}
@@ -78,6 +80,34 @@ func (o *Options) Digest(without ...string) string {
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if name := f.Tag.Get("name"); name != "" && !slices.Contains(without, name) {
 			fmt.Fprintf(h, "%s %v\n", name, reflect.Indirect(v.FieldByIndex(f.Index)))
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// keeping are the flags that say where and how results are kept.
+var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
+
+// SentDigest is a [Options.Digest] of what is sent: results may be kept in another way.
+func (o *Options) SentDigest(without ...string) string {
+	return o.Digest(slices.Concat(keeping, without)...)
+}
+
+// CommandDigest is the same of the command line of any client with such flags.
+func CommandDigest(words []string, without ...string) string {
+	h := sha256.New()
+	dropped := false // the flag before
+	for _, word := range words {
+		name, isFlag := strings.CutPrefix(word, "--")
+		if !isFlag && dropped && !strings.HasPrefix(word, "-") { // its value
+			dropped = false
+			continue
+		}
+		name, _, whole := strings.Cut(strings.ReplaceAll(name, "_", "-"), "=")
+		drop := isFlag && (slices.Contains(keeping, name) || slices.Contains(without, name))
+		if dropped = drop && !whole; !drop {
+			fmt.Fprintf(h, "%q\n", word)
 		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
@@ -150,7 +180,8 @@ func (c *crew) start(
 	ctx context.Context, again func(context.Context, ...string) *exec.Cmd, file string, n int, stderr io.Writer,
 ) error {
 	for k := 1; k < n; k++ {
-		cmd := again(ctx, "--processes", "1", "--rendezvous", file, "--rank", strconv.Itoa(k), "--ranks", strconv.Itoa(n))
+		cmd := again(ctx, "--processes", "1", "--rendezvous", file, "--rank", strconv.Itoa(k), "--ranks",
+			strconv.Itoa(n))
 		cmd.Stderr = stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it sends what it has measured
 		cmd.WaitDelay = childLimit

@@ -101,7 +101,9 @@ func TestUnfitProcess(t *testing.T) {
 			o.Again = func(ctx context.Context, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "false") }
 		},
 		"executable file not found": func(o *Options) {
-			o.Again = func(ctx context.Context, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "no-such-program") }
+			o.Again = func(ctx context.Context, _ ...string) *exec.Cmd {
+				return exec.CommandContext(ctx, "no-such-program")
+			}
 		},
 		"has other options": func(o *Options) {
 			again := o.Again
@@ -165,4 +167,22 @@ func TestRanksFromSlurm(t *testing.T) {
 	require.Zero(t, outside.Ranks)
 	delete(env, "SLURM_NTASKS")
 	require.ErrorContains(t, (&Shared{Rendezvous: "r"}).InSlurm(lookUp), `SLURM_NTASKS is ""`)
+}
+
+// Command lines that send the same load have the same digest, wherever results and servers are.
+func TestCommandDigest(t *testing.T) {
+	of := func(line string) string { return CommandDigest(strings.Fields(line), "base-url", "port") }
+	want := of("vllm bench serve --model m --base-url http://a --random-input-len 8")
+	for _, same := range []string{
+		"vllm bench serve --model m --base-url=http://b:2 --random-input-len 8 --result-dir x --save-result",
+		"vllm bench serve --save-result --model m --port 9 --result_dir=y --random-input-len 8",
+	} {
+		require.Equal(t, want, of(same), same)
+	}
+	for _, other := range []string{
+		"vllm bench serve --model n --base-url http://a --random-input-len 8", "vllm bench serve --model m --random-input-len 9",
+		"other --model m --base-url http://a --random-input-len 8",
+	} {
+		require.NotEqual(t, want, of(other), other)
+	}
 }

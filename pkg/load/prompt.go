@@ -70,6 +70,41 @@ func vocabulary(folder string) int {
 	return max(c.Size, c.Text.Size, 0)
 }
 
+// Prompts is what the requests of a load hold, and who turned text into tokens, or tokens into text,
+// to make them.
+type Prompts struct {
+	Kind      string `json:"kind"`      // token_ids, text or messages
+	Tokenizer string `json:"tokenizer"` // server, or none: nobody did
+	// PlainWords says that words stand for tokens, as there is no tokenizer: lengths are about right.
+	PlainWords bool `json:"plain_words,omitempty"`
+	Pictures   int  `json:"pictures,omitempty"` // of all requests
+}
+
+// prompts describes the prompts of the requests.
+func (b *bodies) prompts(api *server) Prompts {
+	p := Prompts{Kind: kindOf(b.requests[0].Prompt), Tokenizer: "none", PlainWords: b.plainWords}
+	if api.tokenized.Load() && !b.plainWords {
+		p.Tokenizer = "server"
+	}
+	for i := range b.requests {
+		p.Pictures += len(b.requests[i].Pictures)
+	}
+	return p
+}
+
+// kindOf is the word for a prompt's kind; several prompts in a request are of one kind.
+func kindOf(p dataset.Prompt) string {
+	switch p := p.(type) {
+	case dataset.Tokens:
+		return "token_ids"
+	case dataset.Batch:
+		return kindOf(p[0])
+	case dataset.Messages, dataset.Illustrated, turn:
+		return "messages"
+	}
+	return "text"
+}
+
 // askers is how many prompts are turned into text at a time.
 const askers = 8
 
@@ -80,26 +115,28 @@ const tokenizeRounds = 5
 // promptTexts makes text, or chat messages, of the prompts that are token ids, if they are. Their text
 // is what the server's /detokenize makes of the ids, re-cut until its /tokenize counts the wanted
 // number; a server without the two gets as many plain words. What the chat template adds is on top,
-// as in vLLM; the result counts what the server's usage says.
+// as in vLLM; the result counts what the server's usage says. words reports whether they are plain
+// words.
 func promptTexts(
 	ctx context.Context, requests []dataset.Request, form promptForm, m model, api *server, stderr io.Writer,
-) error {
+) (words bool, err error) {
 	if _, ok := requests[0].Prompt.(dataset.Tokens); !ok {
-		return nil
+		return false, nil
 	}
 	first, exact, err := chatText(ctx, &requests[0], m, api)
 	var refused *statusError
 	if errors.As(err, &refused) || ctx.Err() == nil && err != nil {
 		fmt.Fprintf(stderr, "prompts are plain words, because the server cannot turn tokens into text: %v\n", err)
 		for i := range requests {
-			requests[i].Prompt = form.prompt(dataset.Words(requests[i].Prompt.(dataset.Tokens).List(requests[i].Input)))
+			r := &requests[i]
+			r.Prompt = form.prompt(dataset.Words(r.Prompt.(dataset.Tokens).List(r.Input)), r.Pictures)
 		}
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	requests[0].Prompt = form.prompt(first)
+	requests[0].Prompt = form.prompt(first, requests[0].Pictures)
 	inexact, errs := 0, []error(nil)
 	if !exact {
 		inexact++
@@ -111,7 +148,7 @@ func promptTexts(
 		wg.Go(func() {
 			for r := range next {
 				text, exact, err := chatText(ctx, r, m, api)
-				r.Prompt = form.prompt(text)
+				r.Prompt = form.prompt(text, r.Pictures)
 				mu.Lock()
 				if !exact {
 					inexact++
@@ -127,13 +164,13 @@ func promptTexts(
 	close(next)
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("turn tokens into text: %w", err)
+		return false, fmt.Errorf("turn tokens into text: %w", err)
 	}
 	if inexact > 0 {
 		fmt.Fprintf(stderr, "%d of %d prompts do not have their planned length by the server's token count\n", inexact,
 			len(requests))
 	}
-	return nil
+	return false, nil
 }
 
 // chatText returns the text of a request and whether the server counts as many tokens as were
@@ -165,9 +202,12 @@ func chatText(ctx context.Context, r *dataset.Request, m model, api *server) (te
 	return text, false, nil
 }
 
-// prompt returns a text as a prompt of that form.
-func (f promptForm) prompt(text string) dataset.Prompt {
-	if f == chatPrompt {
+// prompt returns a text, with its pictures unless they are nil, as a prompt of that form.
+func (f promptForm) prompt(text string, pictures [][]byte) dataset.Prompt {
+	switch {
+	case pictures != nil:
+		return dataset.Illustrated{Text: text, Pictures: pictures}
+	case f == chatPrompt:
 		return dataset.UserMessage(text)
 	}
 	return dataset.Text(text)

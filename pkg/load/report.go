@@ -86,6 +86,7 @@ type Client struct {
 	// output tokens counted by events, as the server named no usage
 	UsageMissing  int     `json:"usage_missing"`
 	WarmUpsFailed int     `json:"warmups_failed"`
+	Prompts       Prompts `json:"prompts"`
 	Samples       Samples `json:"samples"`
 	Steady        *Steady `json:"steady"`
 	Turns         *Turns  `json:"conversations,omitempty"`
@@ -102,7 +103,8 @@ type Samples struct {
 func newReport(m *measurement) *Report {
 	o := m.options
 	r := &Report{
-		Date: m.started.Local().Format("20060102-150405"), Backend: string(o.Backend), Label: o.Label, ModelID: m.model.id,
+		Date: m.started.Local().Format("20060102-150405"), Backend: string(o.Backend), Label: o.Label,
+		ModelID:    m.model.id,
 		NumPrompts: len(m.outcomes), RequestRate: o.RequestRate, Burstiness: o.Burstiness,
 		MaxConcurrency: o.MaxConcurrency,
 		RampUpStrategy: o.RampUpStrategy, RampUpStartRPS: o.RampUpStartRPS, RampUpEndRPS: o.RampUpEndRPS,
@@ -173,7 +175,7 @@ func (r *Report) count(m *measurement) {
 		Program: "profllm bench serve", Version: m.options.Version, Engine: m.client.Kind, Loops: m.client.Loops,
 		Processes: m.processes, ClockError: float64(m.clockError) / 1e6,
 		Started: m.started.UTC().Format(time.RFC3339Nano), CPUSeconds: m.cpu.Seconds(),
-		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps,
+		LagP99: float64(m.client.Lag.Quantile(0.99)) / 1e6, WarmUpsFailed: m.coldWarmUps, Prompts: m.prompts,
 	}
 	if m.options.pools() {
 		r.Pooling = &Pooling{}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
@@ -27,6 +28,8 @@ type bodies struct {
 	models   []string       // that the requests ask for, if they differ
 	talks    *conversations // nil if no request follows another
 	counted  bool           // an answer has as many tokens as its request asks for, at most
+	// plainWords says that words stand for tokens, because nobody can turn these into text.
+	plainWords bool
 }
 
 // A piece is text that all bodies share, and what follows it.
@@ -58,14 +61,18 @@ func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.
 	if o.talks() {
 		return newTalks(ctx, o, m, api, stderr)
 	}
-	requests, err := o.source(m, api, stderr).Requests(ctx)
+	source := o.source(m, api, stderr)
+	requests, err := source.Requests(ctx)
 	if err != nil {
 		return nil, err
 	}
+	words := source.PlainWords
 	if form := o.protocol().prompt; form == chatPrompt || form == textPrompt {
-		if err := promptTexts(ctx, requests, form, m, api, stderr); err != nil {
+		made, err := promptTexts(ctx, requests, form, m, api, stderr)
+		if err != nil {
 			return nil, err
 		}
+		words = words || made
 	}
 	if o.DatasetName == "random" && o.RandomBatchSize > 1 {
 		requests = dataset.Batches(requests, o.RandomBatchSize)
@@ -75,7 +82,9 @@ func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.
 			return nil, fmt.Errorf("--backend %s %s", o.Backend, why)
 		}
 	}
-	return bodiesOf(o, m.name, requests), nil
+	b := bodiesOf(o, m.name, requests)
+	b.plainWords = words
+	return b, nil
 }
 
 // bodiesOf returns the bodies of requests. name is the model's.
@@ -158,10 +167,12 @@ type server struct {
 	base   string
 	header http.Header
 	client *http.Client
+	// tokenized says that the server turned text into tokens, or tokens into text.
+	tokenized atomic.Bool
 }
 
 func newServer(o *Options) *server {
-	return &server{o.Base(), o.headers(), &http.Client{Transport: &http.Transport{
+	return &server{base: o.Base(), header: o.headers(), client: &http.Client{Transport: &http.Transport{
 		Proxy:               o.Proxy,
 		DialContext:         (&net.Dialer{Timeout: sender.ConnectLimit}).DialContext,
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},
@@ -236,6 +247,9 @@ func (s *server) call(ctx context.Context, method, path string, in, out any) err
 	}
 	if err := json.NewDecoder(limited).Decode(out); err != nil {
 		return fmt.Errorf("decode the answer of %s: %w", path, err)
+	}
+	if path == "/tokenize" || path == "/detokenize" {
+		s.tokenized.Store(true)
 	}
 	return nil
 }

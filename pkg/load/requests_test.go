@@ -30,11 +30,13 @@ func lines(t *testing.T, name string) (list []map[string]any) {
 
 func TestSavedRequests(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
-		s := start(t, loadtest.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond, Fault: func(n int) loadtest.Fault {
-			return []loadtest.Fault{{}, {Status: 500}, {CutAfter: 2}}[n%3]
-		}})
+		s := start(t, loadtest.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond,
+			Fault: func(n int) loadtest.Fault {
+				return []loadtest.Fault{{}, {Status: 500}, {CutAfter: 2}}[n%3]
+			}})
 		dir := filepath.Join(t.TempDir(), "new")
-		o := against(t, s, "--max-concurrency 3 --request-id-prefix id- --lora-modules l --save-detailed --save-requests r.jsonl --result-dir "+dir)
+		o := against(t, s,
+			"--max-concurrency 3 --request-id-prefix id- --lora-modules l --save-detailed --save-requests r.jsonl --result-dir "+dir)
 		r, _, err := run(t.Context(), o)
 		require.NoError(t, err)
 		list := lines(t, filepath.Join(dir, "r.jsonl"))
@@ -78,7 +80,8 @@ func TestSavedRequestsOfAnInterruptedRun(t *testing.T) {
 		cancel()
 	}()
 	name := filepath.Join(t.TempDir(), "r.jsonl")
-	_, err := driveOn(ctx, t, "pool", against(t, s, "--max-concurrency 6 --save-requests "+name), new(bytes.Buffer), new(bytes.Buffer))
+	_, err := driveOn(ctx, t, "pool", against(t, s, "--max-concurrency 6 --save-requests "+name), new(bytes.Buffer),
+		new(bytes.Buffer))
 	require.ErrorIs(t, err, ErrInterrupted)
 	states := map[any]int{}
 	for _, l := range lines(t, name) {

@@ -200,7 +200,8 @@ func TestRunMeasures(t *testing.T) {
 
 func TestSamplingAndExtraBody(t *testing.T) {
 	s := start(t, loadtest.Options{Keep: true})
-	o := against(t, s, `--num-prompts 1 --temperature 0 --top-k 5 --top-p 0.5 --logprobs 2 --served-model-name api --extra-body {"top_p":0.25,"kv":{"a":[1]}}`)
+	o := against(t, s,
+		`--num-prompts 1 --temperature 0 --top-k 5 --top-p 0.5 --logprobs 2 --served-model-name api --extra-body {"top_p":0.25,"kv":{"a":[1]}}`)
 	_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
 	require.NoError(t, err)
 	var body map[string]any
@@ -227,7 +228,8 @@ func TestConcurrencyNeverExceedsTheCap(t *testing.T) {
 	onAll(t, func(t *testing.T, run func(context.Context, Options) (*Report, string, error)) {
 		s := start(t, loadtest.Options{TTFT: 2 * time.Millisecond, ITL: time.Millisecond})
 		r, _, err := run(t.Context(),
-			against(t, s, "--num-prompts 60 --max-concurrency 7 --percentile-metrics client_queue_time,e2el_including_client_queue"))
+			against(t, s,
+				"--num-prompts 60 --max-concurrency 7 --percentile-metrics client_queue_time,e2el_including_client_queue"))
 		require.NoError(t, err)
 		require.Equal(t, 60, r.Completed)
 		require.Equal(t, 7, s.Truth().MaxInFlight, "the cap is reached and kept")
@@ -329,7 +331,8 @@ func TestCancelledRunWritesWhatItHas(t *testing.T) {
 			cancel()
 		}()
 		dir := t.TempDir()
-		o := against(t, s, "--request-rate 10 --burstiness inf --save-result --save-detailed --result-filename r.json --result-dir "+dir)
+		o := against(t, s,
+			"--request-rate 10 --burstiness inf --save-result --save-detailed --result-filename r.json --result-dir "+dir)
 		r, _, err := run(ctx, o)
 		require.ErrorIs(t, err, ErrInterrupted)
 		require.ErrorIs(t, err, context.Canceled)
@@ -425,7 +428,8 @@ func TestMetadataAndFileNames(t *testing.T) {
 	s := start(t, loadtest.Options{})
 	dir := t.TempDir()
 	t.Chdir(dir)
-	o := against(t, s, "--num-prompts 1 --model a/b --request-rate 1000 --max-concurrency 3 --append-result --metadata label=mine duration=9 run=7")
+	o := against(t, s,
+		"--num-prompts 1 --model a/b --request-rate 1000 --max-concurrency 3 --append-result --metadata label=mine duration=9 run=7")
 	for range 2 {
 		o.ResultFilename = "both.json"
 		_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)

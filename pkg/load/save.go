@@ -47,7 +47,9 @@ func (o *Options) output() durable.Output {
 }
 
 // CheckOutput refuses named files that are something else.
-func (o *Options) CheckOutput() error { return durable.CheckOutputs(o.output(), o.requestsFile()) }
+func (o *Options) CheckOutput() error {
+	return durable.CheckOutputs(append(o.plotFiles(o.ResultFilename), o.output(), o.requestsFile())...)
+}
 
 // save writes the result file and returns its name. The file appears whole or not at all; with
 // appending, what it held stays in front.

@@ -25,7 +25,8 @@ func (o *Options) source(m model, api *server, stderr io.Writer) *dataset.Source
 	if o.ChatTemplateKwargs != nil {
 		s.Kwargs = o.ChatTemplateKwargs.json()
 	}
-	cache := datafile.Cache{Dir: o.DataCache, Client: &http.Client{Transport: &http.Transport{Proxy: o.Proxy}}, Log: s.Log}
+	cache := datafile.Cache{Dir: o.DataCache, Client: &http.Client{Transport: &http.Transport{Proxy: o.Proxy}},
+		Log: s.Log}
 	s.Fetch = cache.Get
 	if !o.SkipTokenizerInit {
 		s.Tokenizer = &serverTokenizer{api, m.name}
@@ -44,7 +45,8 @@ func (o *Options) vocabulary(log func(format string, args ...any)) *dataset.Voca
 	}
 	if st, err := os.Stat(folder); err != nil || !st.IsDir() {
 		if folder = (hub.Model{Name: o.Tokenizer, Cache: o.HubCache}).Folder(); folder == "" {
-			log("--tokenizer %s is not used: there is no such folder, and no such model in Hugging Face's cache", o.Tokenizer)
+			log("--tokenizer %s is not used: there is no such folder, and no such model in Hugging Face's cache",
+				o.Tokenizer)
 			return nil
 		}
 	}

@@ -18,6 +18,7 @@ type measurement struct {
 	options    *Options
 	model      model
 	requests   []dataset.Request
+	prompts    Prompts
 	talks      *conversations // nil if no request follows another
 	outcomes   []answer.Outcome
 	arrivals   []time.Duration // when each request was due, from the start of the run; first turns only

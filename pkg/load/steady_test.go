@@ -24,7 +24,8 @@ func sent(start float64, tokens ...float64) answer.Outcome {
 // measured returns a run of these requests from 0 s to its end.
 func measured(t *testing.T, line string, end float64, outcomes ...answer.Outcome) *measurement {
 	o := parse(t, "--metric-percentiles 50,99.9 "+line)
-	return &measurement{options: &o, outcomes: outcomes, arrivals: make([]time.Duration, len(outcomes)), end: int64(end * second), started: time.Now()}
+	return &measurement{options: &o, outcomes: outcomes, arrivals: make([]time.Duration, len(outcomes)),
+		end: int64(end * second), started: time.Now()}
 }
 
 func TestSteadyPartAtAConcurrency(t *testing.T) {

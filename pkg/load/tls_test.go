@@ -22,7 +22,8 @@ const tlsVariable = "PROFLLM_LOAD_TLS_SERVER"
 // once, so that each client here is a process of its own.
 func TestAuthorityOfTheEnvironment(t *testing.T) {
 	if url := os.Getenv(tlsVariable); url != "" {
-		_, err := Run(t.Context(), parse(t, "--num-prompts 2 --probe-request-rate 1 --base-url "+url), time.Now, io.Discard, io.Discard)
+		_, err := Run(t.Context(), parse(t, "--num-prompts 2 --probe-request-rate 1 --base-url "+url), time.Now,
+			io.Discard, io.Discard)
 		require.NoError(t, err)
 		return
 	}

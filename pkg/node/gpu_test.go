@@ -55,7 +55,9 @@ func TestRealGPULook(t *testing.T) {
 // A GPU whose memory somebody holds is not fit, by either reader.
 func TestRealGPULookHeld(t *testing.T) {
 	l, devices := realGPUs(t)
-	require.Empty(t, l.Held(t.Context()))
+	held, err := l.Held(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, held)
 	pid := gputest.Load(t, os.Environ(), devices[0].UUID)
 	for name, list := range map[string]func(context.Context) (gpu.Listing, error){"nvml": l.ListGPUs,
 		"nvidia-smi": gpu.Reader{}.List} {
@@ -64,6 +66,8 @@ func TestRealGPULookHeld(t *testing.T) {
 		t.Logf("%s: process %d: %s; %s", name, pid, found(r, "gpu-memory").Seen, found(r, "gpu-processes").Seen)
 		require.Equal(t, Fail, found(r, "gpu-memory").Verdict)
 		require.Contains(t, found(r, "gpu-memory").Seen, "GPU 0 holds ")
-		require.Len(t, l.Held(t.Context()), 1)
+		held, err := l.Held(t.Context())
+		require.NoError(t, err)
+		require.Len(t, held, 1)
 	}
 }

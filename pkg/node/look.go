@@ -194,16 +194,16 @@ func numbered(devices []gpu.Device, index int) *gpu.Device {
 	return &devices[i]
 }
 
-// Held lists the planned GPUs whose memory is still in use; none if that is not known.
-func (l *Look) Held(ctx context.Context) []string {
+// Held lists the planned GPUs whose memory is still in use.
+func (l *Look) Held(ctx context.Context) ([]string, error) {
 	if l.ListGPUs == nil || len(l.GPUs) == 0 {
-		return nil
+		return nil, nil
 	}
 	list, err := l.ListGPUs(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return l.busy(list.Devices, l.memoryLimit())
+	return l.busy(list.Devices, l.memoryLimit()), nil
 }
 
 // memoryLimit is how much of a GPU may be in use.

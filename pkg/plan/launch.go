@@ -116,11 +116,10 @@ func (p *Plan) mount(in Input, install, hf string) error {
 		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
 	}
 	p.Mounts = append(p.Mounts, hf+":/root/.cache/huggingface", hf+":"+hf)
-	for _, l := range p.Loads {
-		if !strings.HasPrefix(l.Dir+"/", p.Dir+"/") { // the steps of a sweep lie side by side
-			p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
-			break
-		}
+	apart := func(l Load) bool { return !strings.HasPrefix(l.Dir+"/", p.Dir+"/") } // the steps of a sweep lie side by side
+	beside := func(l LoadInput) bool { return l.Beside }
+	if slices.ContainsFunc(p.Loads, apart) || slices.ContainsFunc(in.Loads, beside) {
+		p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
 	}
 	for _, v := range p.Env {
 		if file, ok := v.Value.Literal(); ok && v.Name == "NCCL_TOPO_FILE" && file != "" {

@@ -133,6 +133,7 @@ type Target struct {
 	Nodes Slice  // where a client of one process runs: one node
 	All   Slice  // the nodes of clients, for one of several processes
 	Dir   string // where it writes, absolute
+	GPUs  int    // of all servers
 
 	Disaggregated bool
 }
@@ -205,6 +206,7 @@ type LoadInput struct {
 	Client    string
 	Benchmark map[string]any
 	Expect    Expect
+	Beside    bool // its client reads the folders beside the run's
 }
 
 // Make plans one run. Every complaint is returned, with positions.
@@ -233,28 +235,10 @@ func Make(in Input) (*Plan, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	if n := in.Test.ClientNodes; n > 0 {
-		service.ClientNodes = Slice{Offset: p.Job.Nodes - n, Count: n}
-		if ip, err := netip.ParseAddr(service.ClientHost); service.ClientHost == "localhost" || err == nil && ip.IsLoopback() {
-			return nil, source.Errorf(in.Test.PosOf("client_nodes"), "no server runs on the nodes of the client, but bench_host is %s",
-				service.ClientHost).Hintf("remove bench_host: the client then uses the address of the server's node")
-		}
+	if err := p.clientNodes(in, &service); err != nil {
+		return nil, err
 	}
-	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
-	if in.System.Standalone() {
-		p.takeGPUs(visible)
-		if len(p.Roles) == 0 && service.GPUs > 0 {
-			p.Job.GPUsPerNode = min(p.Job.GPUsPerNode, service.GPUs)
-		}
-	}
-	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
-		OwnOptions: service.OwnOptions, Server: service.Config}
-	p.Notes = append(p.Notes, service.Notes...)
-	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
-		if n := service.Steps[i].TasksPerNode; n > 1 {
-			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, n)
-		}
-	}
+	p.take(in, service, visible)
 	if every := in.Test.Telemetry.Interval(); every > 0 && (p.GPUs() > 0 || p.Job.GPUsPerNode > 0) {
 		p.Telemetry = &Telemetry{Seconds(every)}
 	}
@@ -281,6 +265,41 @@ func Make(in Input) (*Plan, error) {
 		return nil, c.Err()
 	}
 	return p, nil
+}
+
+// clientNodes gives the client nodes of its own, on which no server runs.
+func (p *Plan) clientNodes(in Input, service *Service) error {
+	n := in.Test.ClientNodes
+	if n <= 0 {
+		return nil
+	}
+	service.ClientNodes = Slice{Offset: p.Job.Nodes - n, Count: n}
+	host := service.ClientHost
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
+		return source.Errorf(in.Test.PosOf("client_nodes"),
+			"no server runs on the nodes of the client, but bench_host is %s", host).
+			Hintf("remove bench_host: the client then uses the address of the server's node")
+	}
+	return nil
+}
+
+// take takes over what the workload serves, and what its roles need of the job.
+func (p *Plan) take(in Input, service Service, visible []int) {
+	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
+	if in.System.Standalone() {
+		p.takeGPUs(visible)
+		if len(p.Roles) == 0 && service.GPUs > 0 {
+			p.Job.GPUsPerNode = min(p.Job.GPUsPerNode, service.GPUs)
+		}
+	}
+	p.Config = Config{Model: service.Model, Engine: service.EngineVersion, Release: service.Release,
+		OwnOptions: service.OwnOptions, Server: service.Config}
+	p.Notes = append(p.Notes, service.Notes...)
+	for i := range service.Steps { // Slurm gives a job that asks for no tasks one processor on each node
+		if n := service.Steps[i].TasksPerNode; n > 1 {
+			p.Job.NTasksPerNode = max(p.Job.NTasksPerNode, n)
+		}
+	}
 }
 
 // roomForServers checks that the nodes of the job suffice for the clients that are to be alone.
@@ -325,6 +344,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
 			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
+			GPUs: l.Expect.GPUs,
 		})
 		c.Add(err)
 		step.Log = p.below(l.Dir, step.Log)

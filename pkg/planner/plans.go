@@ -415,7 +415,11 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
 		in.Prompts, err = promptsOf(in.Benchmark)
 		c.Add(err)
-		c.Add(searched(t, &in))
+		sweep := ""
+		if l.step > 0 {
+			sweep = path.Dir(b.stepDir(t, l.step))
+		}
+		c.Add(searched(t, sweep, &in))
 	}
 	if l.eval {
 		eval, err := catalog.NewEval(t)

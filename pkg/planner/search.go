@@ -20,6 +20,7 @@ import (
 type searching struct {
 	client catalog.LoadClient
 	search *scenario.Search
+	rivals string // folder of the points of the sweep, if they compete
 }
 
 // unbounded are the arguments of a load whose rate is searched for: requests in flight are as many as
@@ -36,8 +37,9 @@ func unbounded(t scenario.Test) *source.Table {
 	return args
 }
 
-// searched has the load of a test searched for, if the test says so.
-func searched(t scenario.Test, in *plan.LoadInput) error {
+// searched has the load of a test searched for, if the test says so. sweep is the folder of the points of
+// the test's sweep, "" if there is none.
+func searched(t scenario.Test, sweep string, in *plan.LoadInput) error {
 	if t.Search == nil {
 		return nil
 	}
@@ -49,8 +51,13 @@ func searched(t scenario.Test, in *plan.LoadInput) error {
 		return source.Errorf(t.BenchArgs.PosOf("processes"), "test %q: the client of a search is one process", t.ID).
 			Hintf("remove bench_cmd_args.processes")
 	}
+	if t.Search.StopLosers && sweep == "" {
+		return source.Errorf(t.PosOf("search"), "test %q: search.stop_losers needs a sweep, whose points compete", t.ID).
+			Hintf("remove stop_losers, or write several values of a key in a list")
+	}
 	span := search.Span{Min: t.Search.Min, Max: t.Search.Max, Step: t.Search.Resolution}
-	if err := runner.Check(t.Search.Load(), search.Goal{Span: span, Start: t.Search.Start}); err != nil {
+	goal := search.Goal{Span: span, Start: t.Search.Start, AtLeast: t.Search.AtLeast}
+	if err := runner.Check(t.Search.Load(), goal); err != nil {
 		return source.Errorf(t.PosOf("search"), "test %q: search: %v", t.ID, err)
 	}
 	for _, text := range t.Search.Limits {
@@ -59,7 +66,11 @@ func searched(t scenario.Test, in *plan.LoadInput) error {
 		}
 	}
 	last := len(in.Clients) - 1
-	in.Clients[last] = searching{in.Clients[last].(catalog.LoadClient), t.Search}
+	client := searching{client: in.Clients[last].(catalog.LoadClient), search: t.Search}
+	if in.Beside = t.Search.StopLosers; in.Beside {
+		client.rivals = sweep
+	}
+	in.Clients[last] = client
 	in.Expect.NumPrompts, in.Expect.Concurrency, in.Expect.RequestRate = 0, 0, 0
 	in.Benchmark = maps.Clone(in.Benchmark)
 	delete(in.Benchmark, numPrompts)
@@ -88,6 +99,10 @@ func (s searching) Command(t plan.Target) (plan.Step, error) {
 	number("--start", s.search.Start)
 	number("--tolerance", float64(s.search.Tolerance))
 	number("--probes", float64(s.search.Probes))
+	number("--at-least", s.search.AtLeast)
+	if s.rivals != "" {
+		argv = append(argv, plan.Texts("--rivals", s.rivals, "--gpus", strconv.Itoa(t.GPUs))...)
+	}
 	if s.search.Time > 0 {
 		argv = append(argv, plan.Texts("--time", time.Duration(s.search.Time).String())...)
 	}

@@ -2,6 +2,9 @@ package planner_test
 
 import (
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +54,8 @@ func TestImpossibleSearches(t *testing.T) {
 		"max is 1024, but min is 2000":                                  searchTest("profllm", "", "", "min = 2000"),
 		"max is +Inf, must be":                                          searchTest("profllm", "", "", "max = inf"),
 		"start is NaN, must be":                                         searchTest("profllm", "", "", "start = nan"),
+		"at-least is -1, must be a number above 0":                      searchTest("profllm", "", "", "at_least = -1"),
+		"search.stop_losers needs a sweep":                              searchTest("profllm", "", "", "stop_losers = true"),
 		"resolution is 0.5, must be a whole number":                     searchTest("profllm", "", "", "resolution = 0.5"),
 	} {
 		_, err := inline(t, "", text, options)
@@ -58,4 +63,25 @@ func TestImpossibleSearches(t *testing.T) {
 	}
 	_, err := inline(t, "", searchTest("profllm", "", "", "variable = \"request_rate\"\nresolution = 0.5\nmin = 2000"), options)
 	require.NoError(t, err)
+}
+
+// The searches of a sweep's points are told where those of the others lie, and containers have that folder.
+func TestPointsCompete(t *testing.T) {
+	const points = "stop_losers = true\nat_least = 4\n[Tests.cmd_args.decode]\nmax_num_seqs = [8, 16]\n"
+	text := strings.Replace(searchTest("vllm", "", "", ""), `cmd_args = { model = "m", docker_image_url = "x" }`,
+		"[Tests.cmd_args]\nmodel = \"m\"\ndocker_image_url = \"x\"", 1)
+	text = strings.Replace(text, "client = \"vllm\"\n", "", 1)
+	text = strings.Replace(text, "test_template_name", "client = \"vllm\"\ntest_template_name", 1)
+	for want, keys := range map[bool]string{true: points, false: strings.Replace(points, "stop_losers = true", "", 1)} {
+		plans, err := inline(t, "", text+keys, options)
+		require.NoError(t, err)
+		require.Len(t, plans, 2)
+		for _, p := range plans {
+			all := path.Dir(p.Dir)
+			argv := fmt.Sprint(p.Loads[0].Clients[0].Argv)
+			require.Contains(t, argv, "--at-least 4")
+			require.Equal(t, want, strings.Contains(argv, "--rivals "+all+" --gpus 4"), argv)
+			require.Equal(t, want, slices.Contains(p.Mounts, all+":"+all), p.Mounts)
+		}
+	}
 }

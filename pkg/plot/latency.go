@@ -42,7 +42,8 @@ func Latency(t *Table, o LatencyOptions) (Named, error) {
 	labels := t.named(list)
 	names, of := byCurve(list)
 	n := Named{Name: "LATENCY", Runs: len(t.Rows), Series: len(names)}
-	n.Figure = figure.Figure{Title: title("Latency against "+lower(nameOf(o.VarX)), t.Rows), Height: 3.2, Aspect: 2}
+	n.Figure = figure.Figure{Title: title("Latency against "+lower(nameOf(o.VarX)), t.Rows), Height: 3, Aspect: 6.4 / 3.0,
+		SharedX: true}
 	if len(o.VarY) == 1 {
 		n.Figure.Height, n.Figure.Aspect = 0, 0
 	}

@@ -87,7 +87,7 @@ func Scaling(t *Table, o ScalingOptions) (Named, error) {
 	up.Series = append([]figure.Series{fair}, up.Series...)
 	kept.Series = append([]figure.Series{all100}, kept.Series...)
 	n.Runs = len(used)
-	n.Figure = figure.Figure{Title: title("Scaling over GPUs", used), Height: 3.2, Aspect: 2,
+	n.Figure = figure.Figure{Title: title("Scaling over GPUs", used), Height: 3, Aspect: 6.4 / 3.0, SharedX: true,
 		Panels: [][]figure.Panel{{up}, {kept}}}
 	var all []*config
 	for _, name := range order {

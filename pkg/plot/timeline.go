@@ -3,7 +3,9 @@ package plot
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,23 +22,20 @@ func Timeline(runs []records.Run) (Named, error) {
 		return Named{}, err
 	}
 	first := &runs[0]
-	var loads []string
-	for i := range runs {
-		loads = append(loads, runs[i].Dir)
-	}
-	files := timed{runfiles.Over(first.Job, loads)}
+	loads := loadsOf(runs)
+	files := timed{runfiles.Over(first.Job, loads.dirs)}
 	if files.Empty() {
 		return Named{}, fmt.Errorf("%s has no samples of engines or GPUs\n\thint: the job of a serving test samples its "+
 			"engines; docs/how-to/gpus.md says when GPUs are sampled%s", first.Job, problems(files))
 	}
 	n := Named{Name: "TIMELINE", Runs: len(runs)}
 	start := files.start()
-	spans := phases(files, start)
+	spans := phases(files, start, loads)
 	last := files.last(spans) - start
 	for _, x := range panelsOver(files.Run) {
 		p := figure.Panel{
 			X: figure.Axis{Label: "Time since the servers were ready (s)", FromZero: true, Tight: true, High: &last},
-			Y: figure.Axis{Label: x.label, FromZero: true}, Spans: spans,
+			Y: figure.Axis{Label: x.label, FromZero: true}, Spans: spans, OwnLegend: true,
 		}
 		if x.high > 0 {
 			p.Y.High = &x.high
@@ -50,10 +49,10 @@ func Timeline(runs []records.Run) (Named, error) {
 		}
 		n.Figure.Panels = append(n.Figure.Panels, []figure.Panel{p})
 	}
-	n.Figure.Height, n.Figure.Aspect = 1.9, 6.4/1.9
+	n.Figure.Height, n.Figure.Aspect, n.Figure.SharedX = 1.7, 6.4/1.7, true
 	name := strings.TrimSpace(cmp.Or(first.Case.Scenario, first.Case.Test) + " " + caseOf(first))
 	n.Figure.Title = "Over time: " + name + kindOf(runs)
-	n.Figure.Caption = timelineCaption(files.Run, runs)
+	n.Figure.Caption = timelineCaption(files.Run, runs, loads)
 	return n, nil
 }
 
@@ -98,12 +97,19 @@ func problems(r timed) string {
 	return "\n\t" + strings.Join(r.Problems, "\n\t")
 }
 
-func timelineCaption(r *runfiles.Run, runs []records.Run) []string {
-	text := quantity.Count(len(runs), "run") + " of one job"
+func timelineCaption(r *runfiles.Run, runs []records.Run, loads loads) []string {
+	text := quantity.Count(len(runs), "run") + " of one job."
 	if n := len(r.Phases); n > 0 {
-		text += ", " + quantity.Count(n, "phase") + " of clients (shaded)"
+		text += " Shaded: " + quantity.Count(n, "phase") + " of the load client"
+		if loads.key != "" {
+			text += ", with their " + loads.key
+		}
+		text += "."
 	}
-	list := []string{text + "."}
+	list := []string{text}
+	if gaps(r) {
+		list = append(list, "Where a line is broken, nothing was sampled.")
+	}
 	var missing []string
 	for name, n := range map[string]int{"engines": len(r.Running), "GPU use": len(r.Use), "GPU power": len(r.Power)} {
 		if n == 0 {
@@ -163,15 +169,75 @@ func (r timed) last(spans []figure.Span) float64 {
 	return at
 }
 
+// gaps reports whether samples are missing between others.
+func gaps(r *runfiles.Run) bool {
+	return slices.ContainsFunc(slices.Concat(r.Running, r.Waiting, r.Cache, r.Tokens, r.Use, r.Power),
+		func(t runfiles.Track) bool {
+			return slices.ContainsFunc(t.Samples, func(s runfiles.Sample) bool { return s.Gap })
+		})
+}
+
+// loads are the loads of a job.
+type loads struct {
+	dirs   []string
+	key    string            // of the setting that tells them apart, "" for none
+	values map[string]string // of that setting, by the names of the loads' folders
+}
+
+// loadsOf tells the loads of a job apart by how much load there is, else by the one setting that
+// the sweep chose.
+func loadsOf(runs []records.Run) loads {
+	l := loads{values: map[string]string{}}
+	chosen := map[string]map[string]string{} // by key, then by folder
+	for i := range runs {
+		l.dirs = append(l.dirs, runs[i].Dir)
+		for _, v := range runs[i].Values {
+			key := strings.TrimPrefix(v.Key, "bench_cmd_args.")
+			if chosen[key] == nil {
+				chosen[key] = map[string]string{}
+			}
+			chosen[key][filepath.Base(runs[i].Dir)] = v.Value
+		}
+	}
+	if len(runs) < 2 {
+		return l
+	}
+	keys := loadKeys
+	if len(chosen) == 1 {
+		keys = slices.Collect(maps.Keys(chosen))
+	}
+	for _, key := range keys {
+		if of := chosen[key]; valuesOf(of) == len(runs) {
+			l.key, l.values = key, of
+			break
+		}
+	}
+	return l
+}
+
+// valuesOf counts the different values.
+func valuesOf(of map[string]string) int {
+	return len(slices.Compact(slices.Sorted(maps.Values(of))))
+}
+
+// named is a phase with what its load is, in place of the load's number.
+func (l loads) named(phase string) string {
+	number, name, ok := strings.Cut(phase, "/")
+	if value := l.values[number]; ok && value != "" {
+		return name + " " + value
+	}
+	return phase
+}
+
 // phases are the ranges of clients. A phase that did not end lasts until the servers were stopped.
-func phases(r timed, start float64) []figure.Span {
+func phases(r timed, start float64, l loads) []figure.Span {
 	var list []figure.Span
 	for _, p := range r.Phases {
 		end := p.End
 		if end == 0 {
 			end = max(r.Stopping, p.Begin)
 		}
-		list = append(list, figure.Span{Name: p.Name, From: p.Begin - start, To: end - start})
+		list = append(list, figure.Span{Name: l.named(p.Name), From: p.Begin - start, To: end - start})
 	}
 	return list
 }
@@ -183,8 +249,9 @@ type over struct {
 	series []figure.Series
 }
 
-// mostGPUs are drawn one by one; of more, the mean and the extremes are.
-const mostGPUs = 8
+// mostGPUs are drawn one by one. Of more, the means of the nodes and the extremes are drawn, and of
+// more than mostNodes the mean of all.
+const mostGPUs, mostNodes = 4, 4
 
 func panelsOver(r *runfiles.Run) []over {
 	var list []over
@@ -193,55 +260,95 @@ func panelsOver(r *runfiles.Run) []over {
 			list = append(list, over{label, high, series})
 		}
 	}
-	requests := slices.Concat(tracks("running", r.Running, 1, 0), tracks("waiting", r.Waiting, 1, 1))
-	add("Requests in the engines", 0, requests)
-	add("KV cache in use (%)", 0, tracks("KV cache", r.Cache, 100, 3))
-	add("Generated tokens/s", 0, tracks("tokens/s", r.Tokens, 1, 4))
+	add("Requests in the engines", 0, requests(r))
+	add("KV cache in use (%)", 0, tracks(r.Cache, 100))
+	add("Generated tokens/s", 0, tracks(r.Tokens, 1))
 	add("GPU use (%)", 100, gpuTracks(r.Use))
 	add("GPU power (W)", 0, gpuTracks(r.Power))
 	return list
 }
 
-// tracks are the curves of a number: one for each role, the name of which is told where there are
-// several.
-func tracks(name string, list []runfiles.Track, times float64, style int) []figure.Series {
+// requests are the running ones of each role, and dashed the waiting ones.
+func requests(r *runfiles.Run) []figure.Series {
+	running, waiting := tracks(r.Running, 1), tracks(r.Waiting, 1)
+	for i := range running {
+		running[i].Name = strings.TrimSpace(running[i].Name + " running")
+	}
+	for i := range waiting {
+		waiting[i].Name = strings.TrimSpace(waiting[i].Name + " waiting")
+		waiting[i].Dashed, waiting[i].Sparse, waiting[i].Marks = true, false, false
+	}
+	return slices.Concat(running, waiting)
+}
+
+// tracks are the curves of a number, one for each role. A role has the same colour and mark in every
+// panel, and its name stands where there are several.
+func tracks(list []runfiles.Track, times float64) []figure.Series {
 	var out []figure.Series
 	for i, t := range list {
-		s := figure.Series{Name: name, Style: style, Line: true}
+		s := figure.Series{Style: i, Line: true}
 		if len(list) > 1 {
-			s.Name, s.Style = name+" ("+t.Of+")", style+i*otherStyle
+			s.Name = t.Of
 		}
 		for _, x := range t.Samples {
-			s.Points = append(s.Points, figure.Point{X: x.At, Y: x.Value * times})
+			s.Points = append(s.Points, figure.Point{X: x.At, Y: x.Value * times, Gap: x.Gap})
 		}
-		s.Marks = len(s.Points) <= mostMarks
+		mark(&s)
 		out = append(out, s)
 	}
 	return out
 }
 
-// otherStyle is how far the styles of roles are apart: same colour wheel, other dashes.
-const otherStyle = 6
-
 // mostMarks are drawn on a line over time: more run into each other.
 const mostMarks = 40
+
+// mark gives a line marks: at every point, or now and then if they would run into each other.
+func mark(s *figure.Series) {
+	s.Marks = len(s.Points) <= mostMarks
+	s.Sparse = !s.Marks
+}
 
 // gpuTracks are the curves of GPUs.
 func gpuTracks(list []runfiles.Track) []figure.Series {
 	if len(list) <= mostGPUs {
-		var out []figure.Series
-		for i, t := range list {
-			s := tracks("", []runfiles.Track{t}, 1, i)[0]
-			s.Name = t.Of
-			out = append(out, s)
+		out := tracks(list, 1)
+		for i := range out {
+			out[i].Name, out[i].Marks, out[i].Sparse = list[i].Of, false, true
 		}
 		return out
 	}
-	return spreadOf(list)
+	mean := func(values []float64) float64 { m, _ := moments(values); return m }
+	extremes := fmt.Sprintf("highest and lowest of %d GPUs", len(list))
+	out := []figure.Series{
+		binned(extremes, list, func(v []float64) float64 { return slices.Max(v) }),
+		binned(extremes, list, func(v []float64) float64 { return slices.Min(v) }),
+	}
+	for i := range out {
+		out[i].Style, out[i].Dashed, out[i].Marks, out[i].Sparse = figure.Grey, true, false, false
+	}
+	nodes := byNode(list)
+	if len(nodes) == 1 || len(nodes) > mostNodes {
+		return append(out, binned("mean", list, mean))
+	}
+	for i, node := range slices.Sorted(maps.Keys(nodes)) {
+		s := binned("mean on "+node, nodes[node], mean)
+		s.Style = i
+		out = append(out, s)
+	}
+	return out
 }
 
-// spreadOf are the least, the mean and the most of many GPUs, second by second.
-func spreadOf(list []runfiles.Track) []figure.Series {
+// byNode are the GPUs of each node.
+func byNode(list []runfiles.Track) map[string][]runfiles.Track {
+	nodes := map[string][]runfiles.Track{}
+	for _, t := range list {
+		nodes[t.Node] = append(nodes[t.Node], t)
+	}
+	return nodes
+}
+
+// binned is one number of many GPUs, second by second.
+func binned(name string, list []runfiles.Track, of func([]float64) float64) figure.Series {
 	bins := map[int64][]float64{}
 	for _, t := range list {
 		for _, x := range t.Samples {
@@ -249,24 +356,16 @@ func spreadOf(list []runfiles.Track) []figure.Series {
 			bins[at] = append(bins[at], x.Value)
 		}
 	}
-	var seconds []int64
-	for at := range bins {
-		seconds = append(seconds, at)
+	var samples []runfiles.Sample
+	for _, at := range slices.Sorted(maps.Keys(bins)) {
+		samples = append(samples, runfiles.Sample{At: float64(at), Value: of(bins[at])})
 	}
-	slices.Sort(seconds)
-	names := []string{"least of the GPUs", "mean of the GPUs", "most of the GPUs"}
-	styles := []int{figure.Grey, 0, figure.Grey}
-	out := make([]figure.Series, len(names))
-	for i, name := range names {
-		out[i] = figure.Series{Name: fmt.Sprintf("%s (%d)", name, len(list)), Style: styles[i], Line: true}
+	s := figure.Series{Name: name, Line: true}
+	for _, x := range runfiles.WithGaps(samples) {
+		s.Points = append(s.Points, figure.Point{X: x.At, Y: x.Value, Gap: x.Gap})
 	}
-	for _, at := range seconds {
-		mean, _ := moments(bins[at])
-		for i, y := range []float64{slices.Min(bins[at]), mean, slices.Max(bins[at])} {
-			out[i].Points = append(out[i].Points, figure.Point{X: float64(at), Y: y})
-		}
-	}
-	return out
+	s.Sparse = true // nodes that do the same are told apart
+	return s
 }
 
 // shifted are the points from a moment on, counted from it: while servers start, nothing is measured.

@@ -1,6 +1,9 @@
 package pyrand
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Legacy is numpy.random.RandomState: numpy's draws before it had generators, from MT19937 with
 // the seeding of numpy.random.seed.
@@ -128,6 +131,36 @@ func (g *Generator) Ints(n, k int) []int {
 		out[i] = g.Int(n)
 	}
 	return out
+}
+
+// Bytes fills dst as integers(0, 256, size=len(dst), dtype=uint8) does.
+func (g *Generator) Bytes(dst []byte) {
+	for ; len(dst) >= 4; dst = dst[4:] {
+		binary.LittleEndian.PutUint32(dst, g.uint32())
+	}
+	if len(dst) > 0 {
+		var last [4]byte
+		binary.LittleEndian.PutUint32(last[:], g.uint32())
+		copy(dst, last[:])
+	}
+}
+
+// Float is random(): from 0 to below 1.
+func (g *Generator) Float() float64 { return float64(g.uint64()>>11) / (1 << 53) }
+
+// Weighted is the index that choice(n, p=weights) picks, where weights add up to 1.
+func (g *Generator) Weighted(weights []float64) int {
+	total := 0.0
+	for _, w := range weights {
+		total += w
+	}
+	x, sum := g.Float(), 0.0
+	for i, w := range weights {
+		if sum += w; x < sum/total {
+			return i
+		}
+	}
+	return len(weights) - 1
 }
 
 // Shuffle is shuffle of n things, and permutation of a list of them.

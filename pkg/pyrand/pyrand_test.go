@@ -95,6 +95,24 @@ func TestGeneratorIsNumpys(t *testing.T) {
 	}
 }
 
+// Draws of several kinds share one stream: numpy 2.3, default_rng(7).
+func TestGeneratorDrawsBytesAndChoices(t *testing.T) {
+	g := NewGenerator(7)
+	require.Equal(t, []int{944, 625, 684}, g.Ints(1000, 3))
+	pixels := make([]byte, 18)
+	g.Bytes(pixels)
+	require.Equal(t, []byte{188, 205, 175, 229, 98, 249, 10, 148, 95, 86, 147, 198, 66, 39, 106, 213, 171, 45}, pixels)
+	require.Equal(t, 0, g.Int(5))
+	var picked []int
+	for range 12 {
+		picked = append(picked, g.Weighted([]float64{0.2, 0.5, 0.3}))
+	}
+	require.Equal(t, []int{2, 0, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2}, picked)
+	g.Bytes(pixels[:5])
+	require.Equal(t, []byte{153, 178, 215, 76, 99}, pixels[:5])
+	require.Equal(t, 0.6221792294411627, g.Float())
+}
+
 func TestLegacyIsNumpys(t *testing.T) {
 	for _, want := range legacyDraws {
 		l := NewLegacy(want.seed)

@@ -23,6 +23,7 @@ type Question string
 
 // The questions, in the order of their answers.
 const (
+	AskSearch  Question = "search" // the highest load within limits
 	AskBest    Question = "best"
 	AskSure    Question = "certainty" // of the answer before it
 	AskChange  Question = "change"
@@ -41,6 +42,7 @@ const (
 
 // answer writes the answers from what the report concluded.
 func (r *Report) answer() {
+	r.saySearches()
 	for i := range r.Choices {
 		if i == mostChoices {
 			r.say(AskBest, fmt.Sprintf("%s more are ranked in the tables below.",
@@ -58,6 +60,34 @@ func (r *Report) answer() {
 
 func (r *Report) say(q Question, text string, dirs []string) {
 	r.Answers = append(r.Answers, Answer{q, text, dirs})
+}
+
+// saySearches answers which load was found by the runs that searched for one.
+func (r *Report) saySearches() {
+	runs := r.filtered(func(e *Entry) bool { return len(e.Searches()) > 0 })
+	for i, e := range runs {
+		if i == mostNames && len(runs) > mostNames+1 {
+			r.say(AskSearch, fmt.Sprintf("%d more searches are below.", len(runs)-i), nil)
+			return
+		}
+		for _, sentence := range e.Searches() {
+			r.say(AskSearch, e.Label+e.Kind.Suffix()+": "+sentence+".", []string{e.Dir})
+		}
+	}
+}
+
+// Searches are the answers of a run that searched for the highest load within limits.
+func (e *Entry) Searches() []string {
+	var list []string
+	if e.Run == nil || e.Run.Result == nil {
+		return nil
+	}
+	for _, s := range e.Run.Result.Search {
+		if s != nil { // nil in a record that an earlier version wrote while the search ran
+			list = append(list, s.Sentence)
+		}
+	}
+	return list
 }
 
 // sayChoice answers which setting is the best, and how sure that is.
@@ -82,6 +112,7 @@ type cause struct {
 	common string // why all of them are, if they are several
 	labels []string
 	dirs   []string
+	runs   []*Entry
 }
 
 // causes sorts runs by what is said of them; of gives a key, a text for one, a text for several.
@@ -96,13 +127,14 @@ func causes(runs []*Entry, of func(*Entry) (key, one, several string)) []cause {
 			at[key], list = i, append(list, cause{what: one, common: several})
 		}
 		list[i].labels, list[i].dirs = append(list[i].labels, e.Label), append(list[i].dirs, e.Dir)
+		list[i].runs = append(list[i].runs, e)
 	}
 	slices.SortStableFunc(list, func(a, b cause) int { return len(b.labels) - len(a.labels) })
 	return list
 }
 
 // text names the runs of a few causes, with the cause behind them.
-func text(list []cause) (text string, dirs []string) {
+func (r *Report) text(list []cause) (text string, dirs []string) {
 	var parts []string
 	for i, c := range list {
 		if dirs = append(dirs, c.dirs...); i >= mostCauses {
@@ -112,7 +144,7 @@ func text(list []cause) (text string, dirs []string) {
 		if len(c.labels) > 1 {
 			why = c.common
 		}
-		part := some(c.labels)
+		part := r.named(&c)
 		if why != "" {
 			part += " (" + why + ")"
 		}
@@ -122,6 +154,43 @@ func text(list []cause) (text string, dirs []string) {
 		parts = append(parts, quantity.Count(n, "more cause"))
 	}
 	return strings.Join(parts, "; "), dirs
+}
+
+// named names the runs of a cause: many by the settings that they alone share, if there are such.
+func (r *Report) named(c *cause) string {
+	if len(c.runs) <= mostNames+1 {
+		return some(c.labels)
+	}
+	shared := sharedValues(c.runs)
+	for _, s := range shared {
+		if len(r.having(s)) == len(c.runs) {
+			return fmt.Sprintf("all %d with %s", len(c.runs), records.JoinShort([]records.Setting{s}))
+		}
+	}
+	if of := len(r.having(shared...)); len(shared) > 0 && of < len(r.Runs) {
+		which := fmt.Sprintf("%d of the %d", len(c.runs), of)
+		if of == len(c.runs) {
+			which = fmt.Sprintf("all %d", of)
+		}
+		return which + " with " + records.JoinShort(shared)
+	}
+	return some(c.labels)
+}
+
+// sharedValues are what a sweep chose for all of some runs alike.
+func sharedValues(runs []*Entry) []records.Setting {
+	list := slices.Clone(runs[0].Run.Values)
+	for _, e := range runs[1:] {
+		list = slices.DeleteFunc(list, func(s records.Setting) bool { return !slices.Contains(e.Run.Values, s) })
+	}
+	return list
+}
+
+// having are the runs for which a sweep chose all of these.
+func (r *Report) having(values ...records.Setting) []*Entry {
+	return r.filtered(func(e *Entry) bool {
+		return !slices.ContainsFunc(values, func(s records.Setting) bool { return !slices.Contains(e.Run.Values, s) })
+	})
 }
 
 // some names a few things, and counts the others.
@@ -209,12 +278,12 @@ func (r *Report) sayDoubts() {
 	invalid := r.filtered(func(e *Entry) bool { return e.ended() && !e.Usable && !e.broke() })
 	suspect := r.filtered(func(e *Entry) bool { return e.ended() && e.Usable && !e.Best() })
 	if len(invalid) > 0 {
-		said, dirs := text(causes(invalid, (*Entry).doubtful))
+		said, dirs := r.text(causes(invalid, (*Entry).doubtful))
 		r.say(AskDoubt, share(len(invalid), len(r.Runs), "is invalid and is not ranked", "are invalid and are not ranked")+
 			": "+said+".", dirs)
 	}
 	if len(suspect) > 0 {
-		said, dirs := text(causes(suspect, (*Entry).doubtful))
+		said, dirs := r.text(causes(suspect, (*Entry).doubtful))
 		r.say(AskDoubt, share(len(suspect), len(r.Runs), "is suspect: it is shown, but is never the best",
 			"are suspect: they are shown, but are never the best")+": "+said+".", dirs)
 	}
@@ -274,7 +343,7 @@ func (r *Report) sayFailures() {
 		if len(runs) == 0 {
 			continue
 		}
-		said, dirs := text(causes(runs, (*Entry).failed))
+		said, dirs := r.text(causes(runs, (*Entry).failed))
 		r.say(AskFailure, share(len(runs), len(r.Runs), s.one, s.several)+": "+said+".", dirs)
 	}
 }
@@ -302,7 +371,7 @@ func (r *Report) sayLeftOut() {
 		return e.Run.Result == nil || e.Run.Result.Status == result.Unknown || e.Run.Result.Status == result.Ended
 	})
 	if len(runs) > 0 {
-		said, dirs := text(causes(runs, func(e *Entry) (key, one, several string) {
+		said, dirs := r.text(causes(runs, func(e *Entry) (key, one, several string) {
 			word := string(e.Verdict)
 			if e.Reason == "" {
 				return word, word, word

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -348,4 +349,53 @@ func TestChangeBetweenGroups(t *testing.T) {
 
 	r = report.Build(load(t, root), report.Options{GroupBy: []string{"NUM_NODES"}})
 	require.Empty(t, r.Changes, "one group has nothing to be held against")
+}
+
+// Many runs that failed by one cause are named by what they alone have in common.
+func TestFailuresAreNamedByTheirSetting(t *testing.T) {
+	for name, c := range map[string]struct{ layout, said string }{
+		"all of a value":   {"a a b b b b b", "5 of 7 runs failed: all 5 with layout=b (d; next: do something about d)."},
+		"some of a value":  {"a b b b b b b!", "5 of 7 runs failed: 5 of the 6 with layout=b (d; next: do something about d)."},
+		"nothing common":   {"a a b b c c c", "5 of 7 runs failed: s max_concurrency=3, s max_concurrency=4, s max_concurrency=5 and 2 more (d; next: do something about d)."},
+		"a value of all 7": {"a a a a a a a", "5 of 7 runs failed: s max_concurrency=3, s max_concurrency=4, s max_concurrency=5 and 2 more (d; next: do something about d)."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			var points []tried
+			layouts := strings.Fields(c.layout)
+			for i, l := range layouts {
+				p := tried{i + 1, []float64{100}, broken("d")}
+				if l == "a" && i < 2 || strings.HasSuffix(l, "!") {
+					p.edit = nil
+				}
+				points = append(points, p)
+			}
+			sweepOf(t, points...)
+			runs := load(t, root)
+			require.Len(t, runs, len(layouts))
+			for i := range runs {
+				load := runs[i].Values[0].Value
+				n, err := strconv.Atoi(load)
+				require.NoError(t, err)
+				runs[i].Values = append(runs[i].Values, records.Setting{Key: "cmd_args.layout", Value: strings.Trim(layouts[n-1], "!")})
+			}
+			require.Equal(t, c.said, said(report.Build(runs, report.Options{}), report.AskFailure))
+		})
+	}
+}
+
+// Of many settings with as many runs each on one start, the answer names none.
+func TestEverySettingHasOneStart(t *testing.T) {
+	inTemp(t)
+	var points []tried
+	for i := range 6 {
+		points = append(points, tried{i + 1, around(float64(400+100*i), -0.3, 0.2, -0.1), nil})
+	}
+	sweepOf(t, points...)
+	runs := load(t, root)
+	for i := range runs {
+		runs[i].Job = "one of " + runs[i].Values[0].Value
+	}
+	require.Contains(t, said(report.Build(runs, report.Options{}), report.AskSure),
+		"Differences between server starts are not included: every setting has 3 runs on 1 start.")
 }

@@ -276,6 +276,6 @@ func (r *Report) sayApart() {
 		}
 		reasons[at].labels, reasons[at].dirs = append(reasons[at].labels, x.Dir), append(reasons[at].dirs, x.Dir)
 	}
-	said, dirs := text(reasons)
+	said, dirs := r.text(reasons)
 	r.say(AskLeftOut, share(len(list), len(r.Runs), "is not compared", "are not compared")+": "+said+".", dirs)
 }

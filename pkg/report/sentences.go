@@ -270,10 +270,20 @@ func (c *Choice) startsText() string {
 			said = append(said, fmt.Sprintf("%s has %d runs on 1 start", x.Name, x.measured))
 		}
 	}
-	if len(said) == 0 {
+	switch {
+	case len(said) == 0:
 		return ""
+	case len(said) > mostNames+1 && len(said) == c.Within && c.sameRuns():
+		said = []string{fmt.Sprintf("every %s has %d runs on 1 start", c.Noun, c.Candidates[0].measured)}
 	}
 	return " Differences between server starts are not included: " + some(said) + "."
+}
+
+// sameRuns reports whether all that was compared has equally many runs.
+func (c *Choice) sameRuns() bool {
+	return !slices.ContainsFunc(c.Candidates[:c.Within], func(x Candidate) bool {
+		return x.measured != c.Candidates[0].measured
+	})
 }
 
 func (c *Choice) certaintyText() string {

@@ -11,6 +11,8 @@ type Search struct {
 	Probability float64  `json:"probability" jsonschema:"that the edge lies within the interval, 0 to 1"`
 	Edge        float64  `json:"edge,omitempty" jsonschema:"best estimate of the load at which the first limit is reached"`
 	Measured    *float64 `json:"measured,omitempty" jsonschema:"highest load of a probe that holds; the record's results are its numbers"`
+	AtLeast     *float64 `json:"at_least,omitempty" jsonschema:"load that another configuration reaches; only of outcome beaten"`
+	Rival       string   `json:"rival,omitempty" jsonschema:"folder of that configuration, if its search is known"`
 	Probes      int      `json:"probes" jsonschema:"measurements"`
 	Invalid     int      `json:"invalid,omitempty" jsonschema:"measurements that were no evidence"`
 	Seconds     float64  `json:"seconds" jsonschema:"time that the measurements took, s"`

@@ -18,6 +18,9 @@ type Search struct {
 	Tolerance  Percent  `toml:"tolerance"`  // Width at which the interval is narrow enough; default "5%".
 	Probes     int      `toml:"probes"`     // Most measurements; default 40.
 	Time       Limit    `toml:"time"`       // No measurement begins after this time; default: none.
+	AtLeast    float64  `toml:"at_least"`   // End the search once it surely finds less than this, which another configuration reaches; default: never.
+	// The points of the sweep compete: end the search of a point once it surely finds less than a finished one with the same load and as many GPUs; default false.
+	StopLosers bool `toml:"stop_losers"`
 }
 
 // check refuses a search that cannot be.

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"strings"
-
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/suite"
 )
@@ -38,7 +36,7 @@ func (t *Test) expandSuites() error {
 // expanded are the loads of a phase that names suites. base are the arguments of the test; first
 // says that nothing is measured before.
 func (p Phase) expanded(base *source.Table, first bool) ([]Phase, error) {
-	runs, unknown := suite.Expand(SuiteNames(p.Suite))
+	runs, unknown := suite.Expand(suite.Names(p.Suite))
 	var c source.Complaints
 	for _, name := range unknown {
 		c.Add(source.Errorf(p.Pos, "unknown suite %q", name).Hintf("%s", suite.Suggest(name)))
@@ -66,15 +64,4 @@ func (p Phase) expanded(base *source.Table, first bool) ([]Phase, error) {
 		list = append(list, load)
 	}
 	return list, nil
-}
-
-// SuiteNames are the names that a list with commas has.
-func SuiteNames(list string) []string {
-	var names []string
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -301,10 +301,10 @@ func (g Goal) answer(d distribution, valid []Probe) *Answer {
 		a.Kind, a.Low, a.High, a.Probability = LowestFails, nil, new(g.Min), d.below(g.Min)
 	case 1-d.below(g.Max) >= g.Confidence:
 		a.Kind, a.Low, a.High, a.Probability = NoLimit, new(g.Max), nil, 1-d.below(g.Max)
+	case a.Low != nil && a.High != nil && g.narrow(low, high):
+		a.Kind = Found // also of one that is beaten: nothing more is to be learnt
 	case g.AtLeast > 0 && d.below(g.AtLeast) >= g.Confidence:
 		a.Kind = Beaten
-	case a.Low != nil && a.High != nil && g.narrow(low, high):
-		a.Kind = Found
 	}
 	return a
 }

@@ -212,3 +212,23 @@ func doubleAndHalve(s *server) (probes int, inside bool) {
 	}
 	return probes, float64(low) <= s.edge && s.edge <= float64(high)
 }
+
+// A server whose edge is surely below a rival's costs fewer probes than a whole search, and one above is
+// never stopped.
+func TestBeatenSearchesAreShort(t *testing.T) {
+	whole, short := 0, 0
+	for i := range 12 {
+		g := goal
+		whole += seek(g, simulated(12)[i]).probes
+		s := simulated(12)[i]
+		g.AtLeast = s.edge / 0.7
+		o := seek(g, s)
+		short += o.probes
+		require.Equal(t, search.Beaten, o.answer.Kind)
+		s = simulated(12)[i]
+		g.AtLeast = s.edge / 1.2
+		require.NotEqual(t, search.Beaten, seek(g, s).answer.Kind)
+	}
+	t.Logf("%d probes, %d with a rival", whole, short)
+	require.Less(t, short, whole/2)
+}

@@ -26,6 +26,17 @@ const (
 	Scripts = "scripts"
 )
 
+// Names are the names that a list with commas has.
+func Names(list string) []string {
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Groups are the names of all groups, in the order of their first suites.
 func Groups() []string {
 	var names []string

@@ -26,14 +26,15 @@ const (
 	ofNext
 )
 
-// notesOn explain a verdict that is not simply valid.
+// notesOn explain a verdict that is not simply valid, and why a record has no numbers.
 func notesOn(r *result.Result) []note {
 	var list []note
 	if r.Status == result.Unknown {
 		return nil
 	}
 	for _, c := range r.Validity.Checks {
-		if failed(c) {
+		numberless := c.Word == "no-load-holds" || c.Word == "search-stopped"
+		if failed(c) || numberless && c.Outcome == result.Fail {
 			list = append(list, note{ofCheck, fmt.Sprintf("%s %s: %s", c.Severity, c.Word, c.Detail)})
 		}
 	}

@@ -24,6 +24,10 @@ var questions = []question{
 	{"role-died", result.Invalid, "requests to a server that died fail or end incomplete", roleDied},
 	{"instance-died", result.Invalid, "before and after an instance died, the numbers describe two different services",
 		instanceDied},
+	{"search-unanswered", result.Invalid, "a search without an answer says nothing about the highest load",
+		searchUnanswered},
+	{"no-load-holds", result.Note, "if no measured load keeps the limits, the search has an answer, but no numbers",
+		noLoadHolds},
 	{"result-missing", result.Invalid, "a run without a benchmark result has no numbers to judge", resultMissing},
 	{"metrics-missing", result.Invalid, "the metrics that the benchmark measures must be present and be numbers",
 		metricsMissing},
@@ -116,9 +120,11 @@ func phaseFailed(c *facts) answer {
 	if len(c.e.Phases) == 0 {
 		return notPossible("no phase was recorded")
 	}
-	var bad, ended []string
+	var bad, ended, elsewhere []string
 	for _, p := range c.e.Phases {
-		switch {
+		switch text := c.withoutAnswer(p); {
+		case text != "":
+			elsewhere = append(elsewhere, text)
 		case p.Exit == nil && c.e.EndedWithOthers && !p.Lost && len(bad) == 0:
 			ended = append(ended, p.Name)
 		case p.Exit == nil:
@@ -132,6 +138,8 @@ func phaseFailed(c *facts) answer {
 		return fail("%s", list(bad))
 	case len(ended) > 0:
 		return pass("%s ended as planned: the runs that it accompanied were over", list(ended))
+	case len(elsewhere) > 0:
+		return pass("%s", list(elsewhere))
 	}
 	return pass("%d phases ended with 0", len(c.e.Phases))
 }
@@ -175,6 +183,8 @@ func resultMissing(c *facts) answer {
 		return pass("%d completed requests were reported", *c.m.CompletedRequests)
 	case c.m.Offline != nil:
 		return pass("an offline benchmark was reported")
+	case WithoutNumbers(c.r):
+		return notPossible("the search left no numbers: %s", searchOf(c.r).Sentence)
 	case len(c.e.Missing) > 0:
 		return fail("no benchmark result; missing: %s", list(c.e.Missing))
 	case c.imported() && c.m.Measured():
@@ -194,7 +204,7 @@ func filesMissing(c *facts) answer {
 	switch {
 	case len(parts) > 0:
 		return fail("%s", strings.Join(parts, "; "))
-	case c.m.CompletedRequests == nil && c.m.Offline == nil && !c.e.Planned.NoBenchmark:
+	case c.m.CompletedRequests == nil && c.m.Offline == nil && !c.e.Planned.NoBenchmark && !WithoutNumbers(c.r):
 		return notPossible("no benchmark result, see result-missing")
 	}
 	return pass("every planned file is present")

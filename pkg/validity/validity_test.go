@@ -45,6 +45,7 @@ func good() *run {
 		{Node: "n1", Check: "limits", Seen: "nofile 1024", Made: true},
 	}
 	g.e.Planned.GPUs = 4
+	g.r.Search = []*result.Search{{Outcome: "found", Variable: "max_concurrency", Low: new(6.0), Measured: new(6.0), Sentence: "6"}}
 	for _, u := range g.r.System.GPUSamples.GPUs {
 		if u.Role != "" {
 			g.e.Hardware = append(g.e.Hardware, validity.NodeGPU{Node: u.Node, Name: "H100", Driver: "570"})
@@ -423,6 +424,11 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		g.r.Results = result.Metrics{}
 		g.e.Planned.NoBenchmark = true
 	}},
+	{"search-unanswered", result.Invalid, func(g *run) { g.searched("no-valid-results", nil) }, func(g *run) { g.r.Search[0].Outcome = "budget-spent" }},
+	{"search-unanswered", result.Invalid, func(g *run) { g.searched("interrupted", new(6.0)) }, func(g *run) { g.r.Search[0].Low = nil }},
+	{"search-unanswered", result.Invalid, func(g *run) { g.searched("budget-spent", nil) }, func(g *run) { g.r.Search = nil }},
+	{"no-load-holds", result.Note, func(g *run) { g.searched("lowest-fails", nil); g.r.Search[0].High = new(1.0) }, func(g *run) {}},
+	{"search-stopped", result.Note, func(g *run) { g.searched("beaten", nil); g.r.Search[0].High = new(7.0) }, func(g *run) { g.r.Search[0].Outcome = "beaten" }},
 	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.RequestThroughput = nil }, func(g *run) { g.r.Results.TotalTokenThroughput = nil }},
 	{"metrics-missing", result.Invalid, func(g *run) { g.r.Results.OutputThroughput = nil }, func(g *run) { g.pooling() }},
 	{"metrics-missing", result.Invalid, func(g *run) { delete(g.r.Results.Latency, result.TTFT) }, func(g *run) { delete(g.r.Results.Latency, result.TPOT) }},
@@ -483,6 +489,12 @@ func (g *run) between(least, most, std float64) {
 // warned adds a warning of a parser.
 func (g *run) warned(kind result.WarningKind, key string) {
 	g.r.Warnings = []result.Warning{{Kind: kind, File: "f", Key: key, Text: "x"}}
+}
+
+// searched takes the numbers away that a search did not find.
+func (g *run) searched(outcome string, measured *float64) {
+	g.r.Results = result.Metrics{}
+	g.r.Search[0] = &result.Search{Outcome: outcome, Measured: measured, Sentence: "no answer"}
 }
 
 // pooling makes it a load of embeddings: no output, one latency.
@@ -716,6 +728,28 @@ func TestEmptyEvidenceInventsNothing(t *testing.T) {
 			require.NotEqual(t, result.Pass, c.Outcome, "%s passed on nothing", c.Word)
 		}
 	}
+}
+
+// A search that says why there are no numbers takes the place of result-missing; one whose numbers are lost
+// does not. Its exit code stands for its own check.
+func TestRunWithoutALoadThatHolds(t *testing.T) {
+	g := good()
+	g.r.Results, g.e.Missing = result.Metrics{}, []string{"the benchmark's result"}
+	require.Equal(t, []string{"result-missing", "files-missing"}, failedWords(validity.Judge(&g.r, g.e)), "6 was measured")
+	g.e.Missing = nil
+	g.searched("lowest-fails", nil)
+	g.r.Search[0].High = new(1.0)
+	require.Contains(t, validity.Judge(&g.r, g.e).Check("result-missing").Detail, "the search left no numbers")
+	require.True(t, validity.WithoutNumbers(&g.r))
+
+	g.e.Phases[1].Exit = new(6)
+	require.Equal(t, []string{"phase-failed", "no-load-holds"}, failedWords(validity.Judge(&g.r, g.e)))
+	g.searched("no-valid-results", nil)
+	v := validity.Judge(&g.r, g.e)
+	require.Equal(t, []string{"search-unanswered"}, failedWords(v))
+	require.Equal(t, "bench ended with 6: see search-unanswered", v.Check("phase-failed").Detail)
+	g.e.Phases[1].Exit = new(1)
+	require.Equal(t, []string{"phase-failed", "search-unanswered"}, failedWords(validity.Judge(&g.r, g.e)))
 }
 
 // covers: PL-V10, PL-V24

@@ -16,18 +16,17 @@ import (
 
 // A command is one of vLLM's, with its options by their keys.
 type command struct {
-	flag    string             // where it was given, such as --serve-cmd
-	program *arguments.Program // whose options it has; nil: they are not known
-	own     []string           // options of one value that it has besides
-	dir     string             // of the program; "" if PATH finds it
-	model   *source.Value      // vllm serve MODEL; nil: none was named
+	arguments.Reader // its place is the flag by which it was given, such as --serve-cmd
+
+	dir     string        // of the program; "" if PATH finds it
+	model   *source.Value // vllm serve MODEL; nil: none was named
 	options *source.Table
 }
 
 // parse reads a command line. named is how the program is called: vllm serve.
 func parse(flag, line string, named []string, p *arguments.Program) (command, error) {
 	pos := source.Pos{File: flag}
-	cmd := command{flag: flag, program: p, options: source.NewTable(pos)}
+	cmd := command{Reader: arguments.Reader{Pos: pos, Program: p}}
 	words, err := shell.PythonWords(line)
 	if err != nil {
 		return cmd, source.Errorf(pos, "%v: %s", err, line)
@@ -37,145 +36,13 @@ func parse(flag, line string, named []string, p *arguments.Program) (command, er
 			Hintf("another command needs a scenario of its own, see docs/how-to/sweeps.md")
 	}
 	if named[len(named)-1] == "startup" {
-		cmd.own = append([]string{"output_json"}, startupOptions...)
+		cmd.Own = append([]string{"output_json"}, startupOptions...)
 	}
 	if dir := filepath.Dir(words[0]); dir != "." {
 		cmd.dir = dir
 	}
-	return cmd, cmd.take(words[len(named):])
-}
-
-// take reads what stands behind the program's name.
-func (cmd *command) take(words []string) error {
-	var c source.Complaints
-	pos := source.Pos{File: cmd.flag}
-	for i := 0; i < len(words); {
-		word := words[i]
-		i++
-		switch {
-		case word == "--":
-		case !strings.HasPrefix(word, "-") || len(word) < 2:
-			if cmd.model != nil || cmd.program != arguments.Serve {
-				c.Addf(pos, "unexpected argument %q", word)
-				continue
-			}
-			cmd.model = &source.Value{Pos: pos, Any: word}
-		default:
-			n, err := cmd.option(word, words[i:])
-			c.Add(err)
-			i += n
-		}
-	}
-	return c.Err()
-}
-
-// option reads one option and returns how many words behind it are its values.
-func (cmd *command) option(word string, rest []string) (taken int, err error) {
-	pos := source.Pos{File: cmd.flag}
-	if cmd.program == arguments.Serve && strings.HasPrefix(word, "-O") {
-		level := strings.TrimPrefix(word[2:], "=")
-		if level == "" && len(rest) > 0 {
-			level, taken = rest[0], 1
-		}
-		cmd.options.Set("optimization_level", typed(pos, level))
-		return taken, nil
-	}
-	name, text, given := strings.Cut(word, "=")
-	key, form, err := cmd.key(name, pos)
-	if err != nil {
-		return 0, err
-	}
-	if strings.Contains(key, ".") {
-		form = arguments.Form{}
-	}
-	var values []string
-	switch most := takes(form); {
-	case given:
-		values = []string{text}
-	case strings.HasPrefix(key, "no_") && form.Values == "0":
-	default:
-		for taken < len(rest) && taken < most && !option(rest[taken]) {
-			values = append(values, rest[taken])
-			taken++
-		}
-	}
-	switch {
-	case len(values) == 0 && (takes(form) == 0 || form.Values == "?"):
-		on := !strings.HasPrefix(key, "no_")
-		cmd.options.Set(strings.TrimPrefix(key, "no_"), &source.Value{Pos: pos, Any: on})
-	case len(values) == 0:
-		return taken, source.Errorf(pos, "argument %s: expected one argument", name)
-	case len(values) == 1:
-		cmd.options.Set(key, typed(pos, values[0]))
-	default:
-		list := make([]*source.Value, len(values))
-		for i, v := range values {
-			list[i] = typed(pos, v)
-		}
-		cmd.options.Set(key, &source.Value{Pos: pos, Any: list})
-	}
-	return taken, nil
-}
-
-// option tells an option from a value, as argparse does.
-func option(word string) bool {
-	return len(word) > 1 && word[0] == '-' && !strings.ContainsRune("0123456789.", rune(word[1])) &&
-		!strings.Contains(word, " ")
-}
-
-// takes is how many values an option takes at most.
-func takes(f arguments.Form) int {
-	switch f.Values {
-	case "0":
-		return 0
-	case "", "?":
-		return 1
-	case "+", "*":
-		return 1 << 20
-	}
-	n, _ := strconv.Atoi(f.Values)
-	return n
-}
-
-// key is the full name of an option as a key, with its newest form: no_x for --no-x.
-func (cmd *command) key(name string, pos source.Pos) (string, arguments.Form, error) {
-	plain := strings.TrimLeft(name, "-")
-	plain, member, dotted := strings.Cut(plain, ".")
-	key := strings.ReplaceAll(plain, "-", "_")
-	if cmd.program == nil || slices.Contains(cmd.own, key) {
-		return key, arguments.Form{}, nil
-	}
-	negated := ""
-	o, ok := cmd.program.Find(plain)
-	if rest, is := strings.CutPrefix(key, "no_"); is && (!ok || o.Name != "--"+strings.ReplaceAll(key, "_", "-")) {
-		negated = "no_"
-		o, ok = cmd.program.Find(rest)
-	}
-	if !ok {
-		e := source.Errorf(pos, "%s is an option of `%s` in no release that profllm knows (%s to %s)", key,
-			cmd.program.Name, cmd.program.Oldest().Version, cmd.program.Newest().Version)
-		if near := source.Nearest(key, cmd.program.Names()); near != "" {
-			return key, arguments.Form{}, e.Hintf("did you mean %q?", near)
-		}
-		return key, arguments.Form{}, e.Hintf("remove it, or write its full name; profllm args list lists the options")
-	}
-	key = negated + arguments.Key(o.Name)
-	if dotted {
-		key += "." + member
-	}
-	return key, o.Forms[len(o.Forms)-1], nil
-}
-
-// typed is a word of a command as a value: a number if it is written as one is printed.
-func typed(pos source.Pos, word string) *source.Value {
-	v := &source.Value{Pos: pos, Any: word}
-	if n, err := strconv.ParseInt(word, 10, 64); err == nil && strconv.FormatInt(n, 10) == word {
-		v.Any = n
-	} else if f, err := strconv.ParseFloat(word, 64); err == nil && strconv.FormatFloat(f, 'g', -1, 64) == word &&
-		strings.Contains(word, ".") {
-		v.Any = f
-	}
-	return v
+	cmd.options, cmd.model, err = cmd.Read(words[len(named):])
+	return cmd, err
 }
 
 // set is what a point sets, by the keys of the options, and the switches that it takes away: those
@@ -185,19 +52,20 @@ func (cmd *command) set(item Item) (t *source.Table, unset []string, err error) 
 	t = source.NewTable(item.Pos)
 	for _, name := range item.Params.Keys() {
 		v := item.Params.Get(name)
-		key, form, err := cmd.key(name, v.Pos)
+		n, err := cmd.Name(name, v.Pos)
 		if err != nil {
 			c.Add(err)
 			continue
 		}
-		value, err := cmd.value(key, v, form)
+		value, err := parameter(n, v)
 		c.Add(err)
 		on, is := value.Any.(bool)
-		if is && strings.HasPrefix(key, "no_") {
-			on, key = !on, strings.TrimPrefix(key, "no_")
+		key := n.Written()
+		if n.Negated && is {
+			on, key = !on, n.Key
 			value = &source.Value{Pos: v.Pos, Any: on}
 		}
-		if is && !on && form.Values == "0" && !negatable(form) {
+		if is && !on && n.Form.Values == "0" && !negatable(n.Form) {
 			unset = append(unset, key)
 			continue
 		}
@@ -211,24 +79,25 @@ func negatable(f arguments.Form) bool {
 	return slices.ContainsFunc(f.Names, func(name string) bool { return strings.HasPrefix(name, "--no-") })
 }
 
-// value is that of a parameter as a definition has it: numbers stay numbers, and a list is several
-// words where the option takes these.
-func (cmd *command) value(key string, v *source.Value, form arguments.Form) (*source.Value, error) {
+// parameter is the value of a parameter as a definition has it: numbers stay numbers, and a list is
+// several words where the option takes these.
+func parameter(n arguments.Name, v *source.Value) (*source.Value, error) {
 	out := &source.Value{Pos: v.Pos, Any: v.Any}
 	switch x := v.Any.(type) {
 	case nil:
 		out.Any = "None"
-		if !form.Optional && cmd.program != nil {
-			return out, source.Errorf(v.Pos, "%s is null, which the option does not take", key).Hintf("leave it out")
+		if !n.Form.Optional {
+			return out, source.Errorf(v.Pos, "%s is null, which the option does not take", n.Written()).
+				Hintf("leave it out")
 		}
 	case bool:
-		if strings.Contains(key, ".") { // --a.b true
+		if strings.Contains(n.Key, ".") { // --a.b true
 			out.Any = strconv.FormatBool(x)
 		}
 	case *source.Table:
 		out.Any = jsonText(v)
 	case []*source.Value:
-		if takes(form) <= 1 {
+		if n.Form.Most() <= 1 {
 			out.Any = jsonText(v)
 		}
 	}

@@ -140,6 +140,14 @@ func (r record) number(key string) (float64, bool) {
 	return 0, false
 }
 
+// Between is the sweep with levels between the ends of its combinations.
+func (s *Sweep) Between(levels map[string][]int64) (*Sweep, error) {
+	in, x := s.Serve, *s.Explore
+	x.Between = levels
+	in.Explore = &x
+	return in.Sweep()
+}
+
 // Levels are the levels between the ends of each combination, of those whose ends have all of
 // their results in the folder of the experiment.
 func (s *Sweep) Levels(dir string) (map[string][]int64, error) {

@@ -121,7 +121,7 @@ func (s *Sweep) startupTests(missing func(p *Point, run int) bool) (tests []*sou
 func (s *Sweep) startupTest(p *Point, n int) *source.Table {
 	t := source.NewTable(p.Pos)
 	if t.Pos == (source.Pos{}) {
-		t.Pos.File = s.serve.flag
+		t.Pos = s.serve.Pos
 	}
 	set(t, "id", p.runID(n))
 	set(t, "test_template_name", "vllm-offline")

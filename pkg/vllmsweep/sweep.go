@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -283,7 +284,7 @@ const defaultPort = 8000 // of vllm serve and vllm bench serve
 func (s *Sweep) reaches(model, port, served *source.Value) error {
 	var c source.Complaints
 	at := s.bench.options
-	pos := source.Pos{File: s.bench.flag}
+	pos := s.bench.Pos
 	asked := &source.Value{Any: int64(defaultPort)}
 	host, _ := at.Get("host").Text()
 	if v := at.Get("port"); v != nil {
@@ -294,7 +295,11 @@ func (s *Sweep) reaches(model, port, served *source.Value) error {
 		if err != nil {
 			return source.Errorf(pos, "--base-url %s: %v", base, err)
 		}
-		host, asked = u.Hostname(), typed(pos, cmp.Or(u.Port(), "80"))
+		number, err := strconv.ParseInt(cmp.Or(u.Port(), "80"), 10, 64)
+		if err != nil {
+			return source.Errorf(pos, "--base-url %s: the port is no number", base)
+		}
+		host, asked = u.Hostname(), &source.Value{Pos: pos, Any: number}
 	}
 	if local := []string{"", "localhost", "127.0.0.1", "0.0.0.0", "::1"}; !slices.Contains(local, host) {
 		c.Add(source.Errorf(pos, "the client asks %s, which is not the host of the server that is started", host).
@@ -370,7 +375,7 @@ func (s *Sweep) point(item Item, id string) (*Point, error) {
 // scenarios differ.
 func (s *Sweep) base() *source.Table {
 	t := s.bench.options.Without(fixed...).Without(s.unset...)
-	pos := source.Pos{File: s.bench.flag}
+	pos := s.bench.Pos
 	for _, d := range []struct {
 		key   string
 		value any
@@ -423,7 +428,7 @@ func (s *Sweep) fits(server *Server, p *Point) error {
 	}
 	pos := p.Pos
 	if p.Item.empty() {
-		pos = cmp.Or(server.Pos, source.Pos{File: s.bench.flag})
+		pos = cmp.Or(server.Pos, s.bench.Pos)
 	}
 	return source.Errorf(pos, "requests of %d + %d tokens are longer than the server takes (max_model_len %d%s)", in,
 		out, server.length, inPoint(server)).Hintf("lower random_input_len or random_output_len, or raise max_model_len")

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/packed"
@@ -23,6 +24,19 @@ const (
 	BookFile = "sweep.json" // what the sweep is of
 	RunsDir  = "profllm"    // the executions of its scenarios
 )
+
+// Name is that of an experiment that was given none.
+func Name(at time.Time) string { return at.Format("20060102_150405") }
+
+// Executions are those of the sweep's scenarios in the folder of its experiment, the newest last.
+func Executions(dir string) ([]string, error) {
+	roots, err := run.Scenarios(filepath.Join(dir, RunsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	slices.Sort(roots)
+	return roots, err
+}
 
 // raw is what a load's client wrote, below the directory of the load.
 func (s *Sweep) raw() string {

@@ -369,6 +369,10 @@ func TestLevelsOfAllRuns(t *testing.T) {
 	between, err = s.Levels(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string][]int64{"BENCH--a": {11}}, between)
+	all, err := s.Between(between)
+	require.NoError(t, err)
+	require.Len(t, all.Points(), 3)
+	require.Len(t, s.Points(), 2)
 }
 
 // A place that cannot be looked at is an error, and not a run without a result.

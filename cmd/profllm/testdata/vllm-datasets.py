@@ -30,6 +30,7 @@ async def benchmark(*_, **kwargs):
             "output": r.expected_output_len,
             "input": r.prompt_len,
             "messages": r.chat_messages,
+            "pictures": r.multi_modal_data,
             "extra": r.request_overrides,
             "due": r.timestamp,
             "ignore_eos": kwargs["ignore_eos"],

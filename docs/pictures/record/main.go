@@ -231,7 +231,7 @@ rect{fill:#14181d}
 text{fill:#d8dee6;font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
 .p{fill:#8fd18f}.c1{font-weight:bold}.c2,.c90{fill:#8b949e}.c31,.c91{fill:#ff7b72}.c32,.c92{fill:#7ee787}.c33,.c93{fill:#e3b341}.c34{fill:#79c0ff}.c35{fill:#d2a8ff}.c36{fill:#76e3ea}
 @keyframes i{from{visibility:hidden}to{visibility:visible}}
-@keyframes o{from{visibility:visible}to{visibility:hidden}}
+@keyframes o{from,to{visibility:visible}}
 @media (prefers-reduced-motion:reduce){text{animation:none!important}}
 </style>
 <rect width="100%%" height="100%%" rx="8"/>
@@ -254,8 +254,8 @@ func (s *screen) write(w io.Writer) {
 		}
 		motion := fmt.Sprintf("i 1ms %dms both", p.from.Milliseconds())
 		if p.to > 0 {
-			motion += fmt.Sprintf(",o 1ms %dms forwards", p.to.Milliseconds())
-			hidden = ` visibility="hidden"`
+			motion = fmt.Sprintf("o %dms %dms", (p.to - p.from).Milliseconds(), p.from.Milliseconds())
+			hidden = ` visibility="hidden"` // before and after
 		}
 		fmt.Fprintf(w, "<text%s x=\"%d\" y=\"%d\"%s style=\"animation:%s\">%s</text>\n", class, margin,
 			margin+13+p.row*lineHeight, hidden, motion, p.text)

@@ -78,26 +78,22 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	return part, nil
 }
 
-// parseFile returns nil if the text holds no usable accuracy. Each key is
-// decoded by itself, so that a bad one costs only itself. Older releases lack
-// the token keys.
-func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
-	warn := func(kind result.WarningKind, key, text string) {
-		part.Warnings = append(part.Warnings, result.Warning{Kind: kind, File: name, Key: key, Text: text})
-	}
+// keysOf are the keys of a file of Python's json, whose NaN and Infinity count as null; false if it
+// is no object.
+func keysOf(data []byte, name string, part *result.Part) (keys map[string]json.RawMessage, ok bool) {
 	for _, m := range pythonNumber.FindAllSubmatch(data, -1) {
 		key := strings.Trim(string(m[2]), `"`)
 		if !slices.Contains(kept, key) {
 			continue // such as the speed of an evaluation that took no time
 		}
-		warn(result.NotFinite, key, fmt.Sprintf("is %s", m[4]))
+		part.Warnings = append(part.Warnings,
+			result.Warning{Kind: result.NotFinite, File: name, Key: key, Text: fmt.Sprintf("is %s", m[4])})
 	}
-	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(pythonNumber.ReplaceAll(data, []byte("${1}null$5")), &keys); err != nil {
 		var syntax *json.SyntaxError
 		if !errors.As(err, &syntax) {
-			warn(result.BadValue, "", err.Error())
-			return nil
+			part.Warnings = append(part.Warnings, result.Warning{Kind: result.BadValue, File: name, Text: err.Error()})
+			return nil, false
 		}
 		before := data[:min(syntax.Offset, int64(len(data)))]
 		part.Warnings = append(part.Warnings, result.Warning{
@@ -105,6 +101,20 @@ func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
 			Line: 1 + bytes.Count(before, []byte("\n")),
 			Col:  len(before) - bytes.LastIndexByte(before, '\n'),
 		})
+		return nil, false
+	}
+	return keys, true
+}
+
+// parseFile returns nil if the text holds no usable accuracy. Each key is
+// decoded by itself, so that a bad one costs only itself. Older releases lack
+// the token keys.
+func parseFile(data []byte, name string, part *result.Part) *result.Accuracy {
+	warn := func(kind result.WarningKind, key, text string) {
+		part.Warnings = append(part.Warnings, result.Warning{Kind: kind, File: name, Key: key, Text: text})
+	}
+	keys, ok := keysOf(data, name, part)
+	if !ok {
 		return nil
 	}
 	decode := func(key string, to any) {

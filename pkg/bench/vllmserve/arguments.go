@@ -65,8 +65,11 @@ func CheckOwnArguments(t *source.Table) error {
 	for _, key := range t.Keys() {
 		if _, err := load.ParseArgs(words(key)); err != nil {
 			e := source.Errorf(t.PosOf(key), "bench_cmd_args.%s: client \"profllm\" refuses it: %v", key, err)
-			if key == "backend" {
+			switch {
+			case key == "backend":
 				return e.Hintf("%s", OfVLLM(key))
+			case t.Get(key).Any == false:
+				return e.Hintf("remove it: an option without a value has no negation")
 			}
 			return e
 		}

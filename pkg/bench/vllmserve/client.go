@@ -88,6 +88,15 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	}
 	c.Add(source.Decode(known, &cfg))
 	l.extra = t.Without(names...)
+	c.Add(l.misplaced(names))
+	c.Add(l.numbers(cfg, known))
+	return l, c.Err()
+}
+
+// misplaced refuses options that are those of another client, are spelt as on a command line, or are
+// set by profllm. names are the keys that a definition has.
+func (l *Load) misplaced(names []string) error {
+	var c source.Complaints
 	for _, key := range l.extra.Keys() {
 		plain := strings.ReplaceAll(key, "-", "_")
 		here, others := sglangs[plain]
@@ -105,6 +114,12 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 			c.Addf(l.extra.KeyPos(key), "bench_cmd_args.%s: profllm sets this argument itself", key)
 		}
 	}
+	return c.Err()
+}
+
+// numbers takes the numbers that every load has, or their defaults.
+func (l *Load) numbers(cfg Config, known *source.Table) error {
+	var c source.Complaints
 	for _, f := range []struct {
 		key string
 		v   *int
@@ -127,7 +142,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 		}
 		l.flags = append(l.flags, flag{f.key, n})
 	}
-	return l, c.Err()
+	return c.Err()
 }
 
 // sglangs are arguments that SGLang's client has and vLLM's has not, and the names of
@@ -154,6 +169,12 @@ func (l *Load) get(key string) *source.Value {
 		return v
 	}
 	return l.extra.Get(dashed(key))
+}
+
+// on reports whether an extra option without a value is given: false leaves it out.
+func (l *Load) on(key string) bool {
+	v := l.get(key)
+	return v != nil && v.Any != false
 }
 
 // Name is who measures, for the record.
@@ -225,7 +246,7 @@ func (l *Load) wholeFile() bool {
 // fewer reports whether the data set may have fewer requests than num_prompts, of which only
 // profllm's client says so in its result.
 func (l *Load) fewer(dataset string) bool {
-	return l.value("num_prompts") < 1 || l.own && (dataset == "timed_trace" || l.get("no_oversample") != nil)
+	return l.value("num_prompts") < 1 || l.own && (dataset == "timed_trace" || l.on("no_oversample"))
 }
 
 // talks reports whether the load is conversations of profllm's client: their prompts grow from turn
@@ -263,7 +284,7 @@ func (l *Load) pools() bool {
 // reranker, the query is one of them (vllm/benchmarks/datasets, 0.32).
 func (l *Load) requests(batch int) int {
 	n := l.value("num_prompts")
-	if v := l.get("no_reranker"); v != nil {
+	if l.on("no_reranker") {
 		n, batch = n-1, batch-1
 	}
 	return (n + batch - 1) / max(batch, 1)

@@ -215,7 +215,8 @@ func FuzzStream(f *testing.F) {
 	for _, body := range []string{
 		answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent,
 		strings.ReplaceAll(roleEvent+deltaEvent+answertest.LastEvent+answertest.UsageEvent, "\n", "\r\n"),
-		answertest.TokenEvent + answertest.Finishing(`"abort"`) + answertest.Counting("-1", "1e400") + answertest.DoneEvent,
+		answertest.TokenEvent + answertest.Finishing(`"abort"`) + answertest.Counting("-1", "1e400") +
+			answertest.DoneEvent,
 		"event: error\n: why\n\n<html>\ndata: {\"error\":\"x\",\"choices\":null}\n\n",
 		": ping\n\n" + answertest.TokenEvent + answertest.ErrorEvent,
 		"data: a\ndata: b\n\ndata:\n\n\n\r\n\rdata: {\"choices\":[1",
@@ -408,7 +409,8 @@ func TestAnswersThatAreErrors(t *testing.T) {
 
 // FuzzChunk checks against encoding/json what is JSON, and what it says.
 func FuzzChunk(f *testing.F) {
-	for _, event := range []string{answertest.TokenEvent, roleEvent, deltaEvent, answertest.UsageEvent, answertest.ErrorEvent, answertest.LastEvent} {
+	for _, event := range []string{answertest.TokenEvent, roleEvent, deltaEvent, answertest.UsageEvent,
+		answertest.ErrorEvent, answertest.LastEvent} {
 		f.Add(strings.TrimPrefix(strings.TrimSpace(event), "data: "))
 	}
 	f.Add(`{"choices":[{"delta":{"content":"\u0041"},"finish_reason":"stop"},{"text":"b"}],"usage":{},"error":{"message":""},"x":[1e9,-0.1]}`)
@@ -434,9 +436,11 @@ func FuzzChunk(f *testing.F) {
 
 // FuzzAnswer checks against net/http where both accept an answer, and that cuts change nothing.
 func FuzzAnswer(f *testing.F) {
-	f.Add(answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent, answertest.DoneEvent), 3)
+	f.Add(answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent, answertest.DoneEvent),
+		3)
 	f.Add("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\nConnection: a, close\nContent-Length: 4\n\n: x\n", 5)
-	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;x\r\n\r\n\r\n0\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\n", 1)
+	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;x\r\n\r\n\r\n0\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\n",
+		1)
 	f.Add("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 1)
 	f.Add("HTTP/1.1 500 Oh\r\n\r\nwhy", 2)
 	f.Add("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", 9)

@@ -176,7 +176,8 @@ func TestDocumentUpToTheEndOfTheConnection(t *testing.T) {
 }
 
 func FuzzResponseEvent(f *testing.F) {
-	for _, event := range []string{answertest.CreatedEvent, answertest.DeltaEvent, answertest.CompletedEvent, answertest.FailedEvent} {
+	for _, event := range []string{answertest.CreatedEvent, answertest.DeltaEvent, answertest.CompletedEvent,
+		answertest.FailedEvent} {
 		_, payload, _ := strings.Cut(strings.TrimSpace(event), "\ndata: ")
 		f.Add(payload)
 	}
@@ -194,21 +195,25 @@ func FuzzResponseEvent(f *testing.F) {
 		if err == nil && plain && !strings.Contains(payload, `\`) {
 			require.Equal(t, string(is["type"]), string(e.kind))
 		}
-		one, bytewise := readForm(Responses, "data: "+payload+"\n\n", len(payload)+20), readForm(Responses, "data: "+payload+"\n\n", 1)
-		require.Equal(t, fmt.Sprint(one.State, one.Err, one.Text), fmt.Sprint(bytewise.State, bytewise.Err, bytewise.Text))
+		one, bytewise := readForm(Responses, "data: "+payload+"\n\n", len(payload)+20), readForm(Responses,
+			"data: "+payload+"\n\n", 1)
+		require.Equal(t, fmt.Sprint(one.State, one.Err, one.Text),
+			fmt.Sprint(bytewise.State, bytewise.Err, bytewise.Text))
 	})
 }
 
 // FuzzDocument checks that every JSON object is read, that it says what encoding/json finds there,
 // and that cuts change nothing.
 func FuzzDocument(f *testing.F) {
-	for _, body := range []string{answertest.Embeddings, answertest.Ranks, `{}`, `{"error":"x","":[]}`, `{"data":[1 2]}`,
+	for _, body := range []string{answertest.Embeddings, answertest.Ranks, `{}`, `{"error":"x","":[]}`,
+		`{"data":[1 2]}`,
 		`{"data":["\\"],"usage":{"prompt_tokens":7}}`, ` {"results":[[],{}]}x`} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		one, bytewise := readForm(Document, body, len(body)+1), readForm(Document, body, 1)
-		require.Equal(t, fmt.Sprint(one.State, one.Err, one.Input), fmt.Sprint(bytewise.State, bytewise.Err, bytewise.Input))
+		require.Equal(t, fmt.Sprint(one.State, one.Err, one.Input),
+			fmt.Sprint(bytewise.State, bytewise.Err, bytewise.Input))
 		var is map[string]json.RawMessage
 		if json.Unmarshal([]byte(body), &is) != nil || is == nil {
 			return
@@ -220,10 +225,12 @@ func FuzzDocument(f *testing.F) {
 		}
 		require.True(t, d.over)
 		var data []json.RawMessage
-		if json.Unmarshal(is["data"], &data) == nil && is["results"] == nil && strings.Count(body, "data")+strings.Count(body, `\`) == 1 {
+		if json.Unmarshal(is["data"], &data) == nil && is["results"] == nil &&
+			strings.Count(body, "data")+strings.Count(body, `\`) == 1 {
 			require.Len(t, data, d.results)
 		}
-		if u := is["usage"]; u != nil && string(u) != "null" && strings.Count(body, "usage")+strings.Count(body, `\`) == 1 {
+		if u := is["usage"]; u != nil && string(u) != "null" &&
+			strings.Count(body, "usage")+strings.Count(body, `\`) == 1 {
 			require.JSONEq(t, string(u), string(d.usage))
 		}
 	})

@@ -84,8 +84,8 @@ func (c *Cache) Place(dataset string) (f File, path string, err error) {
 	case !ok:
 		return f, "", fmt.Errorf("the data set %q has no known place: name its file with --dataset-path", dataset)
 	case c.Dir == "":
-		return f, "", errors.New("there is no folder for data sets: set PROFLLM_DATASETS or HOME, or name the file with " +
-			"--dataset-path")
+		return f, "", errors.New("there is no folder for data sets: set PROFLLM_DATASETS or HOME, or name the file " +
+			"with --dataset-path")
 	}
 	return f, filepath.Join(c.Dir, f.Name), nil
 }

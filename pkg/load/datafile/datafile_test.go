@@ -66,7 +66,8 @@ func TestWhatCannotBeFetched(t *testing.T) {
 		return f, ok
 	}
 	_, err = offline.Get(t.Context(), "poems")
-	for _, want := range []string{"127.0.0.1:1", "internet access", "SHA-256 00ff", filepath.Join(c.Dir, "poems.txt"), "--dataset-path"} {
+	for _, want := range []string{"127.0.0.1:1", "internet access", "SHA-256 00ff", filepath.Join(c.Dir, "poems.txt"),
+		"--dataset-path"} {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = c.Get(t.Context(), "none")

@@ -32,7 +32,8 @@ func (s *Source) functionCalls(d drawing) ([]Request, error) {
 			return nil
 		})
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w: --dataset-path is a folder with the files of the set, --bfcl-categories says which", err)
+			return nil, fmt.Errorf("%w: --dataset-path is a folder with the files of the set, "+
+				"--bfcl-categories says which", err)
 		}
 		if err != nil {
 			return nil, err

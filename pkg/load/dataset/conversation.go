@@ -1,28 +1,55 @@
 package dataset
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
 // A Conversation is what its user says, turn by turn. What an assistant once answered is not part
 // of it: answers come from the server.
 type Conversation struct {
-	System []json.RawMessage // messages before the first turn
-	Turns  []json.RawMessage // messages of the user
+	System  []json.RawMessage // messages before the first turn
+	Turns   []json.RawMessage // messages of the user
+	Outputs []int             // tokens to ask for in each turn
 }
 
 // A said is one message of a recorded conversation, by OpenAI's keys or by those of ShareGPT.
 type said struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
-	From    string          `json:"from"`
-	Value   json.RawMessage `json:"value"`
+	role    string
+	content pyjson.Value
+}
+
+// messagesOf returns the messages of a recorded conversation, from the lists of those names.
+func messagesOf(v pyjson.Value, lists ...string) (messages []said, err error) {
+	for _, key := range lists {
+		list := v.At(key)
+		if list.Kind != pyjson.List && list.Kind != pyjson.Absent && list.Kind != pyjson.Null {
+			return nil, fmt.Errorf("%q is no list", key)
+		}
+		for _, item := range list.Items {
+			m := said{cmp.Or(item.At("role").Str, item.At("from").Str), item.At("value")}
+			if m.content.Kind == pyjson.Absent {
+				m.content = item.At("content")
+			}
+			messages = append(messages, m)
+		}
+	}
+	return messages, nil
+}
+
+// pictured refuses a conversation about a picture or a video, as the files of LLaVA have them.
+func pictured(v pyjson.Value) error {
+	if v.At("image").Kind == pyjson.Text || v.At("video").Kind == pyjson.Text {
+		return errors.New("the entry has a picture or a video, which this client does not send")
+	}
+	return nil
 }
 
 // ReadConversations reads a file of conversations: {"messages": […]} with the keys role and
@@ -30,43 +57,41 @@ type said struct {
 // them. Conversations are lines, or the elements of one JSON list. left counts those that are not
 // usable: without a turn of a user, or with messages of others than system, user and assistant.
 func ReadConversations(name string) (list []Conversation, left int, err error) {
-	raw, err := regular.ReadAtMost(name, regular.Result)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, 0, err
 	}
-	if list, left, err = parseConversations(raw); err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", name, err)
-	}
-	return list, left, nil
+	defer f.Close()
+	return parseConversations(name, regular.Limit(f, regular.Result))
 }
 
 // parseConversations reads the text of a file of conversations.
-func parseConversations(raw []byte) (list []Conversation, left int, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	trimmed := bytes.TrimLeft(raw, " \t\r\n")
-	isList := len(trimmed) > 0 && trimmed[0] == '['
-	if isList {
-		d.Token() // the bracket
+func parseConversations(name string, text io.Reader) (list []Conversation, left int, err error) {
+	in := bufio.NewReader(text)
+	each := eachDocument
+	if startsList(in) {
+		each = eachItem
 	}
-	for n := 1; d.More(); n++ {
-		var one struct {
-			Messages      []said `json:"messages"`
-			Conversations []said `json:"conversations"`
+	err = each(name, in, func(v pyjson.Value) error {
+		messages, err := messagesOf(v, "messages", "conversations")
+		if err == nil {
+			err = pictured(v)
 		}
-		if err := d.Decode(&one); err != nil {
-			return nil, 0, fmt.Errorf("conversation %d: %w", n, err)
+		if v.Kind != pyjson.Object {
+			err = errors.New("the conversation is no JSON object")
 		}
-		if c, ok := conversationOf(append(one.Messages, one.Conversations...)); ok {
+		if c, ok := conversationOf(messages); ok {
 			list = append(list, c)
 		} else {
 			left++
 		}
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%s: no conversation has a turn of a user; %d were read", name, left)
 	}
-	if _, err := d.Token(); err != nil && (isList || !errors.Is(err, io.EOF)) {
-		return nil, 0, fmt.Errorf("behind conversation %d: %w", len(list)+left, err)
-	}
-	if len(list) == 0 {
-		return nil, 0, fmt.Errorf("no conversation has a turn of a user; %d were read", left)
+	if err != nil {
+		return nil, 0, err
 	}
 	return list, left, nil
 }
@@ -74,22 +99,18 @@ func parseConversations(raw []byte) (list []Conversation, left int, err error) {
 // conversationOf returns what the user says in a recorded conversation; false if it is not usable.
 func conversationOf(messages []said) (c Conversation, ok bool) {
 	for _, m := range messages {
-		role, content := m.Role, m.Content
-		if role == "" {
-			role, content = m.From, m.Value
-		}
-		if len(content) == 0 || content[0] != '"' && content[0] != '[' {
+		if m.content.Kind != pyjson.Text && m.content.Kind != pyjson.List {
 			return c, false
 		}
-		switch role {
+		switch m.role {
 		case "user", "human":
-			c.Turns = append(c.Turns, message("user", content))
+			c.Turns = append(c.Turns, message("user", appendValue(nil, m.content, false)))
 		case "assistant", "gpt", "chatgpt", "bing", "bard":
 		case "system":
 			if len(c.Turns) > 0 {
 				return c, false
 			}
-			c.System = append(c.System, message("system", content))
+			c.System = append(c.System, message("system", appendValue(nil, m.content, false)))
 		default:
 			return c, false
 		}

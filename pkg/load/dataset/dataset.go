@@ -20,6 +20,9 @@ type Request struct {
 	Input  int           // tokens of the prompt, or [Unknown]
 	Output int           // tokens to ask for
 	Due    time.Duration // since the start of the load, if its data set says when requests are sent
+	// Pictures are JPEG files in base64, which go with the text of the prompt: an [Illustrated] has
+	// them. Not nil, if the set has pictures, even where this request has none.
+	Pictures [][]byte
 	// Extra are members of this request's body alone. They win over members of the same name
 	// that all requests have.
 	Extra []Member
@@ -31,7 +34,7 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// A Prompt is what a request asks: [Tokens], [Text], [Texts], a [Batch] or [Messages].
+// A Prompt is what a request asks: [Tokens], [Text], [Texts], a [Batch], [Messages] or [Illustrated].
 type Prompt interface {
 	// AppendJSON appends the prompt as a JSON value.
 	AppendJSON(dst []byte) []byte

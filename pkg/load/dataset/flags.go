@@ -13,7 +13,7 @@ import (
 // Flags are the flags of "vllm bench serve" (vLLM 0.32) that choose a data set and shape its
 // requests, by their names and with their defaults; and those of sonnet, which vLLM had until 0.31.
 type Flags struct {
-	DatasetName          string `name:"dataset-name" default:"random" help:"Where prompts come from: random, prefix_repetition, random-rerank, custom, sharegpt, burstgpt, sonnet, spec_bench, speed_bench, timed_trace, hf."`
+	DatasetName          string `name:"dataset-name" default:"random" help:"Where prompts come from: random, random-mm, prefix_repetition, random-rerank, custom, sharegpt, burstgpt, sonnet, spec_bench, speed_bench, timed_trace, hf."`
 	DatasetPath          string `name:"dataset-path" help:"File or folder of the data set; sharegpt and sonnet are fetched if it is absent. Not for sets that are drawn."`
 	NumPrompts           int    `name:"num-prompts" default:"1000" help:"Number of requests; -1 takes all of custom, spec_bench, speed_bench or timed_trace."`
 	Seed                 int64  `name:"seed" default:"0" help:"Seed of prompts, lengths and arrivals: the same seed sends the same requests."`
@@ -21,7 +21,7 @@ type Flags struct {
 	NoOversample         bool   `name:"no-oversample" help:"Send no entry twice: where there are too few, send fewer requests."`
 	NoStream             bool   `name:"no-stream" help:"Accepted, but has no effect: a whole set is always shuffled."`
 	SkipChatTemplate     bool   `name:"skip-chat-template" help:"Send prompts of files as they are, without the model's chat template."`
-	EnableMultimodalChat bool   `name:"enable-multimodal-chat" help:"Refused: no data set here has images."`
+	EnableMultimodalChat bool   `name:"enable-multimodal-chat" help:"Refused: random-mm sends pictures in chats by itself."`
 
 	InputLen  *int `name:"input-len" help:"Same as --random-input-len."`
 	OutputLen *int `name:"output-len" help:"Tokens to ask for: instead of the output length of random, sharegpt, custom, hf, spec_bench and prefix_repetition."`
@@ -39,7 +39,7 @@ type Flags struct {
 	PrefixRepetitionOutputLen   int `name:"prefix-repetition-output-len" default:"128" help:"Tokens to ask for."`
 
 	CustomOutputLen            int    `name:"custom-output-len" default:"256" help:"Tokens to ask for; -1 takes output_tokens of each line."`
-	CustomEnsureClientSideData bool   `name:"custom-ensure-client-side-data" help:"Refused: no data set here has images."`
+	CustomEnsureClientSideData bool   `name:"custom-ensure-client-side-data" help:"Refused: no file here has images."`
 	SharegptOutputLen          *int   `name:"sharegpt-output-len" help:"Tokens to ask for; default: the length of the recorded answer."`
 	SonnetInputLen             int    `name:"sonnet-input-len" default:"550" help:"Prompt tokens, at most."`
 	SonnetOutputLen            int    `name:"sonnet-output-len" default:"150" help:"Tokens to ask for."`
@@ -64,14 +64,15 @@ type Flags struct {
 	HFOutputLen    *int   `name:"hf-output-len" help:"Tokens to ask for; default: by the set."`
 	BfclCategories string `name:"bfcl-categories" help:"BFCL: files to take, separated by commas."`
 
-	RandomMMBaseItemsPerRequest  *int     `name:"random-mm-base-items-per-request" help:"Refused: no data set here has images."`
-	RandomMMNumMMItemsRangeRatio *float64 `name:"random-mm-num-mm-items-range-ratio" help:"Refused: no data set here has images."`
-	RandomMMLimitMMPerPrompt     *string  `name:"random-mm-limit-mm-per-prompt" help:"Refused: no data set here has images."`
-	RandomMMBucketConfig         *string  `name:"random-mm-bucket-config" help:"Refused: no data set here has images."`
-	BlazeditMinDistance          *float64 `name:"blazedit-min-distance" help:"Refused: Blazedit is not read."`
-	BlazeditMaxDistance          *float64 `name:"blazedit-max-distance" help:"Refused: Blazedit is not read."`
-	AsrMinAudioLenSec            *float64 `name:"asr-min-audio-len-sec" help:"Refused: no data set here has sound."`
-	AsrMaxAudioLenSec            *float64 `name:"asr-max-audio-len-sec" help:"Refused: no data set here has sound."`
+	RandomMMBaseItemsPerRequest  int     `name:"random-mm-base-items-per-request" default:"1" help:"random-mm: pictures in a request."`
+	RandomMMNumMMItemsRangeRatio float64 `name:"random-mm-num-mm-items-range-ratio" default:"0.0" help:"random-mm: spread of the number of pictures, from 0 to 1."`
+	RandomMMLimitMMPerPrompt     Limits  `name:"random-mm-limit-mm-per-prompt" placeholder:"JSON" default:"{\"image\": 255, \"video\": 1}" help:"random-mm: most items of each kind in a request."`
+	RandomMMBucketConfig         Buckets `name:"random-mm-bucket-config" placeholder:"DICT" default:"{(256, 256, 1): 0.5, (720, 1280, 1): 0.5, (720, 1280, 16): 0.0}" help:"random-mm: {(HEIGHT, WIDTH, FRAMES): SHARE, ...}; FRAMES is 1, as there are no videos."`
+
+	BlazeditMinDistance *float64 `name:"blazedit-min-distance" help:"Refused: Blazedit is not read."`
+	BlazeditMaxDistance *float64 `name:"blazedit-max-distance" help:"Refused: Blazedit is not read."`
+	AsrMinAudioLenSec   *float64 `name:"asr-min-audio-len-sec" help:"Refused: no data set here has sound."`
+	AsrMaxAudioLenSec   *float64 `name:"asr-max-audio-len-sec" help:"Refused: no data set here has sound."`
 }
 
 // A set is what is known of a data set before its file is read.
@@ -84,7 +85,7 @@ type set struct {
 }
 
 // media are the sets of vLLM that need pictures or sound.
-var media = []string{"random-mm", "custom_image", "custom_audio"}
+var media = []string{"custom_image", "custom_audio"}
 
 // Names are the data sets.
 func Names() []string { return slices.Sorted(maps.Keys(sets())) }
@@ -95,7 +96,7 @@ func (f *Flags) Validate() error {
 	s, ok := sets()[f.DatasetName]
 	switch {
 	case slices.Contains(media, f.DatasetName):
-		c.add("--dataset-name %q is not supported: this client sends no pictures and no sound", f.DatasetName)
+		c.add("--dataset-name %q is not supported: this client sends no pictures of files and no sound", f.DatasetName)
 	case !ok:
 		c.add("--dataset-name %q is unknown: known are %s", f.DatasetName, strings.Join(Names(), ", "))
 	default:
@@ -134,14 +135,18 @@ func (f *Flags) checkFile(s set, c *complaints) {
 // checkLengths looks at the lengths of the chosen set only, as vLLM does.
 func (f *Flags) checkLengths(c *complaints) {
 	switch f.DatasetName {
-	case "random", "random-rerank":
+	case "random", "random-mm", "random-rerank":
 		if f.RandomInput() < 0 || f.RandomPrefixLen < 0 || f.RandomInput()+f.RandomPrefixLen == 0 {
-			c.add("--random-input-len %d with --random-prefix-len %d makes an empty prompt", f.RandomInput(), f.RandomPrefixLen)
+			c.add("--random-input-len %d with --random-prefix-len %d makes an empty prompt", f.RandomInput(),
+				f.RandomPrefixLen)
 		}
 		c.must("random-output-len", f.RandomOutput(), 1)
 		c.must("random-batch-size", f.RandomBatchSize, 1)
 		if f.NoReranker && f.DatasetName == "random-rerank" && (f.RandomBatchSize < 2 || f.NumPrompts < 2) {
 			c.add("--no-reranker counts the query as a prompt: --random-batch-size and --num-prompts must be 2 or more")
+		}
+		if f.DatasetName == "random-mm" {
+			f.checkPictures(c)
 		}
 	case "prefix_repetition":
 		c.must("prefix-repetition-prefix-len", f.PrefixRepetitionPrefixLen, 0)
@@ -149,7 +154,8 @@ func (f *Flags) checkLengths(c *complaints) {
 		c.must("prefix-repetition-num-prefixes", f.PrefixRepetitionNumPrefixes, 1)
 		c.must("prefix-repetition-output-len", f.prefixOutput(), 1)
 		if f.PrefixRepetitionNumPrefixes > 0 && f.NumPrompts > 0 && f.NumPrompts < f.PrefixRepetitionNumPrefixes {
-			c.add("--num-prompts %d is below --prefix-repetition-num-prefixes %d", f.NumPrompts, f.PrefixRepetitionNumPrefixes)
+			c.add("--num-prompts %d is below --prefix-repetition-num-prefixes %d", f.NumPrompts,
+				f.PrefixRepetitionNumPrefixes)
 		}
 	case "custom":
 		if n := f.customOutput(); n != -1 {
@@ -170,7 +176,8 @@ func (f *Flags) checkLengths(c *complaints) {
 	case "speed_bench":
 		c.must("speed-bench-output-len", f.SpeedBenchOutputLen, 1)
 		if !slices.Contains(speedSubsets, f.SpeedBenchDatasetSubset) {
-			c.add("--speed-bench-dataset-subset %q: known are %s", f.SpeedBenchDatasetSubset, strings.Join(speedSubsets, ", "))
+			c.add("--speed-bench-dataset-subset %q: known are %s", f.SpeedBenchDatasetSubset,
+				strings.Join(speedSubsets, ", "))
 		}
 	case "timed_trace":
 		c.must("timed-trace-chunk-hash-size", f.TimedTraceChunkHashSize, 1)
@@ -193,17 +200,13 @@ func (c *complaints) addIf(err error) {
 
 // checkRefused complains about flags that the chosen data set cannot honour.
 func (f *Flags) checkRefused(c *complaints) {
-	const noMedia = "this client sends no pictures and no sound"
+	const noMedia = "this client sends no pictures of files and no sound"
 	for _, r := range []struct {
 		given     bool
 		flag, why string
 	}{
 		{f.EnableMultimodalChat, "enable-multimodal-chat", noMedia},
 		{f.CustomEnsureClientSideData, "custom-ensure-client-side-data", noMedia},
-		{f.RandomMMBaseItemsPerRequest != nil, "random-mm-base-items-per-request", noMedia},
-		{f.RandomMMNumMMItemsRangeRatio != nil, "random-mm-num-mm-items-range-ratio", noMedia},
-		{f.RandomMMLimitMMPerPrompt != nil, "random-mm-limit-mm-per-prompt", noMedia},
-		{f.RandomMMBucketConfig != nil, "random-mm-bucket-config", noMedia},
 		{f.AsrMinAudioLenSec != nil, "asr-min-audio-len-sec", noMedia},
 		{f.AsrMaxAudioLenSec != nil, "asr-max-audio-len-sec", noMedia},
 		{f.BlazeditMinDistance != nil, "blazedit-min-distance", "this client does not read Blazedit"},
@@ -245,7 +248,7 @@ func (f *Flags) Templated() bool { return sets()[f.DatasetName].prompt && !f.Ski
 // FullAnswers reports whether answers have the length that is asked for, whatever the model would
 // write, as in vLLM: for random prompts and for the replay of a trace.
 func (f *Flags) FullAnswers() bool {
-	return f.DatasetName == "random" || f.DatasetName == "timed_trace"
+	return f.DatasetName == "random" || f.DatasetName == "random-mm" || f.DatasetName == "timed_trace"
 }
 
 // NeedsChat reports whether requests have members that only a chat has.

@@ -11,7 +11,6 @@ import (
 // covers: LBEN-2
 func TestFlagsThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Flags){
-		`"random-mm" is not supported: this client sends no pictures`:  func(f *Flags) { f.DatasetName = "random-mm" },
 		`"custom_audio" is not supported`:                              func(f *Flags) { f.DatasetName = "custom_audio" },
 		`"lines" is unknown: known are burstgpt, custom, hf`:           func(f *Flags) { f.DatasetName = "lines" },
 		"the random dataset reads no file":                             func(f *Flags) { f.DatasetPath = "x" },
@@ -33,10 +32,23 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"yale-nlp/MMVU is not read: it has videos":                     func(f *Flags) { f.DatasetName, f.DatasetPath, f.HFName = "hf", "x", "yale-nlp/MMVU" },
 		"vdaita/edit_5k_char is not read":                              func(f *Flags) { f.DatasetName, f.DatasetPath = "hf", "vdaita/edit_5k_char" },
 		"--enable-multimodal-chat is refused":                          func(f *Flags) { f.EnableMultimodalChat = true },
-		"--random-mm-bucket-config is refused":                         func(f *Flags) { f.RandomMMBucketConfig = new("{}") },
-		"--asr-max-audio-len-sec is refused":                           func(f *Flags) { f.AsrMaxAudioLenSec = new(1.0) },
-		"--blazedit-min-distance is refused":                           func(f *Flags) { f.BlazeditMinDistance = new(1.0) },
-		"--bfcl-categories is refused: it is for gorilla-llm":          func(f *Flags) { f.BfclCategories = "simple" },
+		"share 0":                                                      func(f *Flags) { f.DatasetName, f.RandomMMBucketConfig = "random-mm", Buckets{{8, 8, 2, 1}} },
+		"no size has a share above 0":                                  func(f *Flags) { f.DatasetName, f.RandomMMBucketConfig = "random-mm", nil },
+		"the share -1 is no number":                                    func(f *Flags) { f.DatasetName, f.RandomMMBucketConfig = "random-mm", Buckets{{8, 8, 1, -1}} },
+		"(8, 0, 1) has a zero":                                         func(f *Flags) { f.DatasetName, f.RandomMMBucketConfig = "random-mm", Buckets{{8, 0, 1, 1}} },
+		"a side above 65535":                                           func(f *Flags) { f.DatasetName, f.RandomMMBucketConfig = "random-mm", Buckets{{8, 70000, 1, 1}} },
+		`has no limit for "video"`:                                     func(f *Flags) { f.DatasetName, f.RandomMMLimitMMPerPrompt = "random-mm", Limits{"image": 3} },
+		`the limit of "image" is -3`: func(f *Flags) {
+			f.DatasetName, f.RandomMMLimitMMPerPrompt = "random-mm", Limits{"image": -3, "video": 1}
+		},
+		"allows 3 pictures, but a request is to have 4 or more": func(f *Flags) {
+			f.DatasetName, f.RandomMMBaseItemsPerRequest, f.RandomMMLimitMMPerPrompt = "random-mm", 4, Limits{"image": 3, "video": 0}
+		},
+		"range-ratio is 1.5":                                  func(f *Flags) { f.DatasetName, f.RandomMMNumMMItemsRangeRatio = "random-mm", 1.5 },
+		"a request of random-mm is one prompt":                func(f *Flags) { f.DatasetName, f.RandomBatchSize = "random-mm", 2 },
+		"--asr-max-audio-len-sec is refused":                  func(f *Flags) { f.AsrMaxAudioLenSec = new(1.0) },
+		"--blazedit-min-distance is refused":                  func(f *Flags) { f.BlazeditMinDistance = new(1.0) },
+		"--bfcl-categories is refused: it is for gorilla-llm": func(f *Flags) { f.BfclCategories = "simple" },
 	} {
 		f := defaults("random", "")
 		change(f)
@@ -46,7 +58,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 
 func TestFlagsThatPass(t *testing.T) {
 	for name, change := range map[string]func(*Flags){
-		"random": nil, "prefix_repetition": nil, "sharegpt": nil, "sonnet": nil, "random-rerank": nil,
+		"random": nil, "random-mm": nil, "prefix_repetition": nil, "sharegpt": nil, "sonnet": nil, "random-rerank": nil,
 		"custom":      func(f *Flags) { f.DatasetPath, f.NumPrompts, f.CustomOutputLen = "x", -1, -1 },
 		"hf":          func(f *Flags) { f.DatasetPath, f.HFName = "x", "openai/gsm8k" },
 		"timed_trace": func(f *Flags) { f.DatasetPath, f.SelfTimed = "x", new(false) },

@@ -54,11 +54,14 @@ func FuzzLines(f *testing.F) {
 		fuzzed(t, "spec_bench", path, nil)
 		fuzzed(t, "speed_bench", filepath.Dir(path), nil)
 		fuzzed(t, "sonnet", path, nil)
-		for _, name := range []string{"openai/openai_humaneval", "mgoin/mlperf-inference-llama2-data", "philschmid/mt-bench"} {
+		for _, name := range []string{"openai/openai_humaneval", "mgoin/mlperf-inference-llama2-data",
+			"philschmid/mt-bench"} {
 			fuzzed(t, "hf", path, func(s *Source) { s.HFName = name })
 		}
 		require.NoError(t, os.Rename(path, filepath.Join(filepath.Dir(path), "BFCL_v3_a.json")))
-		fuzzed(t, "hf", filepath.Dir(path), func(s *Source) { s.HFName, s.BfclCategories, s.Chat = bfclName, "a", true })
+		fuzzed(t, "hf", filepath.Dir(path), func(s *Source) {
+			s.HFName, s.BfclCategories, s.Chat = bfclName, "a", true
+		})
 	})
 }
 
@@ -81,7 +84,8 @@ func FuzzBursts(f *testing.F) {
 }
 
 func FuzzVocabulary(f *testing.F) {
-	f.Add([]byte(`{"added_tokens":[{"id":7,"content":"<s>"}],"model":{"vocab":{"a":0,"b":1}}}`), []byte(`{"eos_token":"<s>"}`))
+	f.Add([]byte(`{"added_tokens":[{"id":7,"content":"<s>"}],"model":{"vocab":{"a":0,"b":1}}}`),
+		[]byte(`{"eos_token":"<s>"}`))
 	f.Add([]byte(`{"model":{"vocab":[["a",0]]},"post_processor":{"type":"BertProcessing"}}`), []byte(`[]`))
 	f.Fuzz(func(t *testing.T, raw, config []byte) {
 		if v, err := parseVocabulary(raw, config); err == nil {

@@ -59,8 +59,9 @@ var unread = map[string]string{
 	"vdaita/edit_10k_char": "its prompts are a long text of vLLM's",
 	"yale-nlp/MMVU":        "it has videos", "lmms-lab/LLaVA-OneVision-Data": "it has pictures",
 	"lmarena-ai/VisionArena-Chat": "it has pictures", "lmarena-ai/vision-arena-bench-v0.1": "it has pictures",
-	"Lin-Chen/MMStar": "it has pictures", "openslr/librispeech_asr": "it has sound", "facebook/voxpopuli": "it has sound",
-	"LIUM/tedlium": "it has sound", "edinburghcstr/ami": "it has sound", "speechcolab/gigaspeech": "it has sound",
+	"Lin-Chen/MMStar": "it has pictures", "openslr/librispeech_asr": "it has sound",
+	"facebook/voxpopuli": "it has sound", "LIUM/tedlium": "it has sound",
+	"edinburghcstr/ami": "it has sound", "speechcolab/gigaspeech": "it has sound",
 	"kensho/spgispeech": "it has sound", "ArtificialAnalysis/Earnings22-Cleaned-AA": "it has sound",
 	"D4nt3/esb-datasets-earnings22-validation-tiny-filtered": "it has sound",
 }
@@ -237,7 +238,7 @@ func members(prompt string, answer ...string) func(pyjson.Value) (hfEntry, error
 
 func readTurn(v pyjson.Value) (e hfEntry, err error) {
 	var ok bool
-	e.turn, ok, err = conversation(v)
+	e.turn, ok, err = firstTurn(v)
 	e.skip = !ok
 	return e, err
 }
@@ -331,14 +332,14 @@ func hfFiles(path, asked, subset, split string) ([]string, error) {
 	}
 	switch {
 	case len(files) == 0 && len(parquet) > 0:
-		return nil, fmt.Errorf("%s has Parquet files, which this client does not read: turn them into JSON lines, with "+
-			"pandas: pandas.read_parquet(%q).to_json(%q, orient=\"records\", lines=True)", path, parquet[0],
+		return nil, fmt.Errorf("%s has Parquet files, which this client does not read: turn them into JSON lines, "+
+			"with pandas: pandas.read_parquet(%q).to_json(%q, orient=\"records\", lines=True)", path, parquet[0],
 			strings.TrimSuffix(parquet[0], ".parquet")+".jsonl")
 	case len(files) == 0:
 		return nil, fmt.Errorf("%s has no file of JSON lines (.jsonl or .json)", path)
 	case len(files) > 1 && len(narrow(path, files, split)) == 0:
-		return nil, fmt.Errorf("%s has %d files, and no name has %q in it: --hf-split names one, or --dataset-path", path,
-			len(files), split)
+		return nil, fmt.Errorf("%s has %d files, and no name has %q in it: --hf-split names one, or --dataset-path",
+			path, len(files), split)
 	}
 	return files, nil
 }

@@ -31,8 +31,8 @@ func eachLine(path string, take func(n int, line []byte) error) error {
 		for {
 			part, err := in.ReadSlice('\n')
 			if len(line)+len(part) > lineLimit {
-				return fmt.Errorf("%s:%d: the line is longer than %d MiB: this format has one document in each line", path, n,
-					lineLimit>>20)
+				return fmt.Errorf("%s:%d: the line is longer than %d MiB: this format has one document in each line",
+					path, n, lineLimit>>20)
 			}
 			line = append(line, part...)
 			if errors.Is(err, bufio.ErrBufferFull) {
@@ -53,6 +53,9 @@ func eachLine(path string, take func(n int, line []byte) error) error {
 		}
 	}
 }
+
+// errEnough ends the reading of a file of which no more is needed.
+var errEnough = errors.New("enough was read")
 
 // unreadable says what is wrong with a file that cannot be read, and what to do.
 func unreadable(path string, err error) error {
@@ -96,22 +99,43 @@ func notJSON(err error) error {
 // front.
 func eachItem(path string, in io.Reader, take func(v pyjson.Value) error) error {
 	r := pyjson.NewReader(in)
-	err := r.List(func() error {
-		v, err := r.Value()
-		if err != nil {
-			return err
-		}
-		if err := take(v); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, v.Line, err)
-		}
-		return nil
-	})
+	err := r.List(func() error { return takeValue(path, r, take) })
 	if err == nil {
 		err = r.End()
 	}
-	var e *pyjson.Error
-	if errors.As(err, &e) {
-		return fmt.Errorf("%s:%d: the file is no JSON list: column %d: %s", path, e.Line, e.Col, e.Text)
+	return placed(path, "the file is no JSON list", err)
+}
+
+// eachDocument calls take with each of the JSON documents that follow each other in a file, which may
+// be lines. An error gets the place in front.
+func eachDocument(path string, in io.Reader, take func(v pyjson.Value) error) error {
+	r := pyjson.NewReader(in)
+	var err error
+	for err == nil && r.Kind() != pyjson.Absent {
+		err = takeValue(path, r, take)
+	}
+	if err == nil {
+		err = r.End()
+	}
+	return placed(path, "the file is no JSON", err)
+}
+
+// takeValue calls take with the value that comes next.
+func takeValue(path string, r *pyjson.Reader, take func(v pyjson.Value) error) error {
+	v, err := r.Value()
+	if err != nil {
+		return err
+	}
+	if err := take(v); err != nil {
+		return fmt.Errorf("%s:%d: %w", path, v.Line, err)
+	}
+	return nil
+}
+
+// placed is an error of pyjson with the file and the line in front.
+func placed(path, what string, err error) error {
+	if e, ok := errors.AsType[*pyjson.Error](err); ok {
+		return fmt.Errorf("%s:%d: %s: column %d: %s", path, e.Line, what, e.Col, e.Text)
 	}
 	return err
 }

@@ -70,8 +70,8 @@ func (s *Source) speedBench(d drawing) ([]Request, error) {
 	if st, err := os.Stat(d.path); err != nil {
 		return nil, unreadable(d.path, err)
 	} else if !st.IsDir() {
-		return nil, fmt.Errorf("%s is no folder: --dataset-path is the folder of SPEED-Bench, with %s.jsonl in it", d.path,
-			s.SpeedBenchDatasetSubset)
+		return nil, fmt.Errorf("%s is no folder: --dataset-path is the folder of SPEED-Bench, with %s.jsonl in it",
+			d.path, s.SpeedBenchDatasetSubset)
 	}
 	d.path = filepath.Join(d.path, s.SpeedBenchDatasetSubset+".jsonl")
 	var entries []entry

@@ -72,9 +72,23 @@ func (f *Flags) Random(vocabulary int) []Request {
 	for i := range requests {
 		in := max(draw(f.RandomInput(), f.RandomRangeRatio.Input, 0)+f.RandomPrefixLen, 1)
 		prompts[i] = drawn{&source, i, in}
-		requests[i] = Request{Prompt: &prompts[i], Input: in, Output: draw(f.RandomOutput(), f.RandomRangeRatio.Output, 1)}
+		requests[i] = Request{Prompt: &prompts[i], Input: in,
+			Output: draw(f.RandomOutput(), f.RandomRangeRatio.Output, 1)}
 	}
 	return requests
+}
+
+// Outputs draws the lengths of n answers to prompts that are not drawn, in tokens: by
+// --random-output-len and the range ratio of outputs.
+func (f *Flags) Outputs(n int) []int {
+	rng := rand.New(rand.NewPCG(uint64(f.Seed), lengthStream))
+	lo, hi := spread(f.RandomOutput(), f.RandomRangeRatio.Output)
+	lo = max(lo, 1)
+	lengths := make([]int, n)
+	for i := range lengths {
+		lengths[i] = lo + rng.IntN(max(hi-lo, 0)+1)
+	}
+	return lengths
 }
 
 // spread returns the bounds between which lengths are drawn.
@@ -200,6 +214,7 @@ func (s *Source) rerankWords(n, queryLen, between int) (texts []string, lengths 
 		length := lo + rng.IntN(hi-lo+1)
 		texts, lengths = append(texts, Words(source.list(i, length))), append(lengths, length)
 	}
+	s.PlainWords = true
 	s.Log("queries and documents are plain words, because there is no tokenizer: their lengths are about right")
 	return texts, lengths, nil
 }

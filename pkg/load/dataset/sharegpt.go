@@ -13,7 +13,19 @@ type turn struct{ prompt, answer string }
 
 // sharegpt makes the requests of a file of recorded conversations: the first turn of each.
 func (s *Source) sharegpt(d drawing) ([]Request, error) {
-	turns, err := readConversations(d.path)
+	f, err := regular.Open(d.path)
+	if err != nil {
+		return nil, unreadable(d.path, err)
+	}
+	defer f.Close()
+	var turns []turn
+	err = eachItem(d.path, f, func(v pyjson.Value) error {
+		t, ok, err := firstTurn(v)
+		if ok {
+			turns = append(turns, t)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -25,43 +37,26 @@ func (s *Source) sharegpt(d drawing) ([]Request, error) {
 	return s.more(requests, s.NumPrompts, s.Seed), nil
 }
 
-// readConversations reads the list in which ShareGPT's files hold their conversations. Those of
-// one turn are left out.
-func readConversations(path string) ([]turn, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, unreadable(path, err)
+// firstTurn returns the first question of a conversation and its answer, whoever wrote them; ok is
+// false if the conversation has one message or none.
+func firstTurn(v pyjson.Value) (t turn, ok bool, err error) {
+	messages, err := messagesOf(v, "conversations")
+	if err != nil || len(messages) < 2 {
+		return turn{}, false, err
 	}
-	defer f.Close()
-	var turns []turn
-	err = eachItem(path, f, func(v pyjson.Value) error {
-		t, ok, err := conversation(v)
-		if ok {
-			turns = append(turns, t)
-		}
-		return err
-	})
-	return turns, err
-}
-
-// conversation returns the first turn of a conversation; ok is false if it has none.
-func conversation(v pyjson.Value) (t turn, ok bool, err error) {
-	list := v.At("conversations")
-	if list.Kind == pyjson.Absent || list.Kind == pyjson.List && len(list.Items) < 2 {
-		return turn{}, false, nil
+	if err := pictured(v); err != nil {
+		return turn{}, false, err
 	}
-	if list.Kind != pyjson.List {
-		return turn{}, false, fmt.Errorf("%q is no list", "conversations")
-	}
-	if v.At("image").Kind == pyjson.Text || v.At("video").Kind == pyjson.Text {
-		return turn{}, false, errors.New("the entry has a picture or a video, which this client does not send")
-	}
-	for i, to := range []*string{&t.prompt, &t.answer} {
-		if *to, err = text(list.Items[i], "value"); err != nil {
-			return turn{}, false, fmt.Errorf("turn %d: %w", i+1, err)
+	for i, m := range messages[:2] {
+		switch m.content.Kind {
+		case pyjson.Text:
+		case pyjson.Absent:
+			return turn{}, false, fmt.Errorf("turn %d: the entry has no %q", i+1, "value")
+		default:
+			return turn{}, false, fmt.Errorf("turn %d: %q is no string", i+1, "value")
 		}
 	}
-	return t, true, nil
+	return turn{messages[0].content.Str, messages[1].content.Str}, true, nil
 }
 
 // A filter says which turns are sent: vLLM leaves out short and long ones.
@@ -78,8 +73,8 @@ func (s *Source) conversations(d drawing, turns []turn, output *int, by filter) 
 		part := turns[start:min(start+batch, len(turns))]
 		prompts, answers, err := s.lengths(d, part, output)
 		if errors.Is(err, ErrNoTokenizer) && output != nil {
-			s.Log("prompts are not chosen by their length, because %v: vLLM leaves out those below 4 and above %d tokens", err,
-				by.mostPrompt)
+			s.Log("prompts are not chosen by their length, because %v: vLLM leaves out those below 4 and above %d "+
+				"tokens", err, by.mostPrompt)
 			return s.unfiltered(turns, *output), nil
 		}
 		if err != nil {
@@ -91,7 +86,8 @@ func (s *Source) conversations(d drawing, turns []turn, output *int, by filter) 
 			}
 			pass := fits(prompts[i], answers[i], by.mostPrompt, by.mostTotal, output != nil)
 			if pass || output != nil && by.fixedPasses {
-				requests = append(requests, Request{Prompt: s.plain(t.prompt), Input: s.known(prompts[i]), Output: answers[i]})
+				requests = append(requests, Request{Prompt: s.plain(t.prompt), Input: s.known(prompts[i]),
+					Output: answers[i]})
 			}
 		}
 	}

@@ -52,7 +52,8 @@ func (s *Source) poems(d drawing, lines []string, beginning string, n int) ([]Re
 	var requests []Request
 	for tries := 0; len(requests) < s.NumPrompts; tries += batch {
 		if tries > 100*batch && len(requests) == 0 {
-			return nil, fmt.Errorf("no prompt of %d drawn lines has at most --sonnet-input-len %d tokens", n, s.SonnetInputLen)
+			return nil, fmt.Errorf("no prompt of %d drawn lines has at most --sonnet-input-len %d tokens", n,
+				s.SonnetInputLen)
 		}
 		texts := make([]string, batch)
 		for i := range texts {

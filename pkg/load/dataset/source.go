@@ -39,6 +39,10 @@ type Source struct {
 	// file if it is absent.
 	Fetch func(ctx context.Context, name string) (string, error)
 	Log   func(format string, args ...any)
+	// PlainWords is set by Requests: plain words stand for tokens, because there is no tokenizer.
+	PlainWords bool
+
+	most int // of a [holding]; 0 is the usual one
 }
 
 // drawing is what lasts as long as one call of Requests.
@@ -50,6 +54,7 @@ type drawing struct {
 func sets() map[string]set {
 	return map[string]set{
 		"random":            {drawn: true, draw: (*Source).random},
+		"random-mm":         {drawn: true, draw: (*Source).randomMM},
 		"random-rerank":     {drawn: true, draw: (*Source).rerank},
 		"prefix_repetition": {drawn: true, draw: (*Source).prefixRepetition},
 		"custom":            {all: true, prompt: true, draw: (*Source).custom},
@@ -187,8 +192,8 @@ func (s *Source) prompted(ctx context.Context, requests []Request, chats []Messa
 }
 
 func (s *Source) noTemplate(err error) error {
-	return fmt.Errorf("apply the model's chat template: %w; use --backend openai-chat, or --skip-chat-template to send "+
-		"prompts as they are", err)
+	return fmt.Errorf("apply the model's chat template: %w; use --backend openai-chat, or --skip-chat-template to "+
+		"send prompts as they are", err)
 }
 
 // plain makes the prompts of texts that are sent without a template: a chat of one message, or text.

@@ -78,12 +78,17 @@ func ask(t *testing.T, name, path string, change func(*Source)) ([]Request, []st
 
 func defaults(name, path string) *Flags {
 	return &Flags{
-		DatasetName: name, DatasetPath: path, NumPrompts: 10, RandomInputLen: 32, RandomOutputLen: 8, RandomBatchSize: 1,
-		PrefixRepetitionPrefixLen: 8, PrefixRepetitionSuffixLen: 4, PrefixRepetitionNumPrefixes: 3, PrefixRepetitionOutputLen: 5,
-		CustomOutputLen: 256, SonnetInputLen: 40, SonnetOutputLen: 15, SonnetPrefixLen: 20, SpecBenchOutputLen: 9,
-		SpeedBenchDatasetSubset: "qualitative", SpeedBenchOutputLen: 7, TimedTraceChunkHashSize: 16, TimedTraceSecMultiplier: 1,
+		DatasetName: name, DatasetPath: path, NumPrompts: 10, RandomInputLen: 32, RandomOutputLen: 8,
+		RandomBatchSize:           1,
+		PrefixRepetitionPrefixLen: 8, PrefixRepetitionSuffixLen: 4, PrefixRepetitionNumPrefixes: 3,
+		PrefixRepetitionOutputLen: 5,
+		CustomOutputLen:           256, SonnetInputLen: 40, SonnetOutputLen: 15, SonnetPrefixLen: 20, SpecBenchOutputLen: 9,
+		SpeedBenchDatasetSubset: "qualitative", SpeedBenchOutputLen: 7, TimedTraceChunkHashSize: 16,
+		TimedTraceSecMultiplier:  1,
 		TimedTraceLabelTimestamp: "timestamp", TimedTraceLabelInputLength: "input_length",
 		TimedTraceLabelOutputLength: "output_length", TimedTraceLabelHashIDs: "hash_ids",
+		RandomMMBaseItemsPerRequest: 1, RandomMMLimitMMPerPrompt: Limits{"image": 255, "video": 1},
+		RandomMMBucketConfig: Buckets{{256, 256, 1, 0.5}, {720, 1280, 1, 0.5}, {720, 1280, 16, 0}},
 	}
 }
 
@@ -110,7 +115,9 @@ func TestConversationsAreChosenByLength(t *testing.T) {
 	require.Len(t, requests, 10, "the only entry of a fitting length is repeated")
 	require.Equal(t, Request{Prompt: Text(tenWords), Input: 11, Output: 6}, requests[0])
 
-	requests, _, err = ask(t, "sharegpt", path, func(s *Source) { s.OutputLen, s.NoOversample, s.Chat = new(3), true, true })
+	requests, _, err = ask(t, "sharegpt", path, func(s *Source) {
+		s.OutputLen, s.NoOversample, s.Chat = new(3), true, true
+	})
 	require.NoError(t, err)
 	require.Len(t, requests, 2, "with an output length of one's own, short answers pass")
 	require.ElementsMatch(t, []Prompt{UserMessage(tenWords), UserMessage("x " + tenWords)},
@@ -135,7 +142,8 @@ func TestWithoutATokenizer(t *testing.T) {
 	_, _, err = ask(t, "custom", custom, none)
 	require.ErrorContains(t, err, "--skip-chat-template")
 	for _, way := range []func(*Source){
-		func(s *Source) { s.SkipChatTemplate = true }, func(s *Source) { s.Raw = true }, func(s *Source) { s.Chat = true },
+		func(s *Source) { s.SkipChatTemplate = true }, func(s *Source) { s.Raw = true },
+		func(s *Source) { s.Chat = true },
 	} {
 		requests, _, err = ask(t, "custom", custom, func(s *Source) { none(s); way(s) })
 		require.NoError(t, err)
@@ -146,10 +154,14 @@ func TestWithoutATokenizer(t *testing.T) {
 }
 
 func TestTemplates(t *testing.T) {
-	custom := write(t, "c.jsonl", "{\"prompt\":\"w7 w8\",\"output_tokens\":5}\n\n{\"prompt\":\"w9\",\"output_tokens\":\"6\"}\n")
-	requests, _, err := ask(t, "custom", custom, func(s *Source) { s.NumPrompts, s.CustomOutputLen, s.DisableShuffle = -1, -1, true })
+	custom := write(t, "c.jsonl",
+		"{\"prompt\":\"w7 w8\",\"output_tokens\":5}\n\n{\"prompt\":\"w9\",\"output_tokens\":\"6\"}\n")
+	requests, _, err := ask(t, "custom", custom, func(s *Source) {
+		s.NumPrompts, s.CustomOutputLen, s.DisableShuffle = -1, -1, true
+	})
 	require.NoError(t, err)
-	require.Equal(t, []Request{{Prompt: IDs{1, 7, 8, 2}, Input: 4, Output: 5}, {Prompt: IDs{1, 9, 2}, Input: 3, Output: 6}}, requests)
+	require.Equal(t, []Request{{Prompt: IDs{1, 7, 8, 2}, Input: 4, Output: 5}, {Prompt: IDs{1, 9, 2}, Input: 3,
+		Output: 6}}, requests)
 }
 
 func TestSonnetsShareTheirBeginning(t *testing.T) {
@@ -183,20 +195,98 @@ func TestTraces(t *testing.T) {
 	path := write(t, "t.jsonl", `{"timestamp":1500,"input_length":20,"output_length":3,"hash_ids":[7,8]}
 {"timestamp":"2500","input_length":36,"output_length":4,"hash_ids":[7,8,9]}
 {"timestamp":2500,"input_length":5,"output_length":4}`)
-	requests, _, err := ask(t, "timed_trace", path, func(s *Source) { s.TimedTraceSecMultiplier, s.NumPrompts = 0.001, -1 })
+	requests, _, err := ask(t, "timed_trace", path, func(s *Source) {
+		s.TimedTraceSecMultiplier, s.NumPrompts = 0.001, -1
+	})
 	require.NoError(t, err)
 	require.Len(t, requests, 3)
 	require.Equal(t, 1500*time.Millisecond, requests[0].Due)
 	require.Equal(t, 2500*time.Millisecond, requests[1].Due)
-	a, b := requests[0].Prompt.(IDs), requests[1].Prompt.(IDs)
-	require.Len(t, a, 20)
-	require.Len(t, b, 36)
+	a, b := requests[0].Prompt.(Tokens).List(20), requests[1].Prompt.(Tokens).List(36)
+	require.Equal(t, []int{20, 36, 5}, []int{requests[0].Input, requests[1].Input, requests[2].Input})
+	var sent []int
+	require.NoError(t, json.Unmarshal(requests[1].Prompt.AppendJSON(nil), &sent))
+	require.Equal(t, b, sent)
+	require.Equal(t, append(sent, sent[:10]...), requests[1].Prompt.(Tokens).List(46), "starts again at its end")
 	require.Equal(t, a[:16], b[:16], "the same hash, the same tokens")
 	require.NotEqual(t, a[16:], b[16:20], "a block that ends early is another one")
-	require.Len(t, requests[2].Prompt, 5, "without hashes, a prompt of its own")
+	require.NotEqual(t, a[:5], requests[2].Prompt.(Tokens).List(5), "without hashes, a prompt of its own")
 	_, _, err = ask(t, "timed_trace", path, func(s *Source) { s.TimedTraceLabelTimestamp = "at" })
 	require.ErrorContains(t, err, ":1: ")
 	require.ErrorContains(t, err, "--timed-trace-label-timestamp")
+}
+
+// What prompts take of memory is bounded, and what they share is held once.
+func TestTracesAreBounded(t *testing.T) {
+	line := func(hashes string, length int) string {
+		return fmt.Sprintf(`{"timestamp":1,"input_length":%d,"output_length":3,"hash_ids":[%s]}`+"\n", length, hashes)
+	}
+	bounded := func(n, most int) func(*Source) {
+		return func(s *Source) { s.NumPrompts, s.TimedTraceChunkHashSize, s.most = n, 500, most }
+	}
+	shared := write(t, "shared.jsonl", strings.Repeat(line("7,8", 1000), 20))
+	requests, _, err := ask(t, "timed_trace", shared, bounded(-1, 2000))
+	require.NoError(t, err)
+	require.Len(t, requests, 20)
+
+	own := ""
+	for k := range 5 {
+		own += line(fmt.Sprintf("%d,%d", 2*k, 2*k+1), 1000)
+	}
+	path := write(t, "own.jsonl", own)
+	_, _, err = ask(t, "timed_trace", path, bounded(-1, 4000))
+	require.ErrorIs(t, err, errHeld)
+	require.ErrorContains(t, err,
+		"own.jsonl:4: the prompts are too large: they take more than 0 MiB of memory: set --num-prompts to 3 or less")
+	requests, _, err = ask(t, "timed_trace", path, bounded(3, 4000))
+	require.NoError(t, err)
+	require.Len(t, requests, 3)
+	_, _, err = ask(t, "timed_trace", path, bounded(-1, 100))
+	require.ErrorIs(t, err, errHeld)
+	require.NotContains(t, err.Error(), "--num-prompts", "no number of them is small enough")
+
+	requests, _, err = ask(t, "timed_trace", write(t, "t.jsonl", line("1", 3)+"no JSON"), func(s *Source) {
+		s.NumPrompts = 1
+	})
+	require.NoError(t, err, "what is not needed is not read")
+	require.Len(t, requests, 1)
+}
+
+func TestBurstsAreBounded(t *testing.T) {
+	const head = "Model,Request tokens,Response tokens\n"
+	path := write(t, "b.csv", head+strings.Repeat("GPT-4,500,6\n", 20))
+	rows, err := readBursts(path, 20)
+	require.NoError(t, err)
+	require.Len(t, rows, 20)
+	_, err = readBursts(path, 19)
+	require.ErrorContains(t, err, "b.csv: the table has more than 19 rows of GPT-4")
+
+	requests, _, err := ask(t, "burstgpt", path, func(s *Source) { s.most = 10 })
+	require.NoError(t, err, "ids are not held")
+	require.Equal(t, []int{1001, 1002}, requests[1].Prompt.(Tokens).List(2))
+	require.Equal(t, 1001, requests[1].Prompt.(Tokens).List(501)[500], "starts again at its end")
+	for _, text := range []func(*Source){
+		func(s *Source) { s.Chat = true }, func(s *Source) { s.Local = words100(t) },
+	} {
+		_, _, err = ask(t, "burstgpt", path, func(s *Source) { text(s); s.most = 2000 })
+		require.ErrorContains(t, err, "set --num-prompts to 3 or less")
+		_, _, err = ask(t, "burstgpt", path, func(s *Source) { text(s); s.NumPrompts, s.most = 3, 2000 })
+		require.NoError(t, err)
+	}
+
+	path = write(t, "b.csv", head+"GPT-4,\"5"+strings.Repeat("\nGPT-4,5,6", rowLimit/5))
+	_, err = readBursts(path, mostBursts)
+	require.ErrorContains(t, err, "b.csv: a row is longer than 1 MiB")
+}
+
+// Texts are asked for in parts, and stay in their order.
+func TestManyBurstsBecomeText(t *testing.T) {
+	path := write(t, "b.csv", "Model,Request tokens,Response tokens\nGPT-4,700000,6\n")
+	requests, _, err := ask(t, "burstgpt", path, func(s *Source) { s.NumPrompts, s.Local = 3, words100(t) })
+	require.NoError(t, err)
+	for i, r := range requests {
+		require.True(t, strings.HasPrefix(string(r.Prompt.(Text)), fmt.Sprintf("w%d w%d ", i, i+1)))
+	}
 }
 
 // CPython 3.11 with PYTHONHASHSEED=0.
@@ -229,7 +319,9 @@ func TestPrefixesRepeat(t *testing.T) {
 
 func TestQueriesAndDocuments(t *testing.T) {
 	for _, local := range []*Vocabulary{nil, words100(t)} {
-		requests, said, err := ask(t, "random-rerank", "", func(s *Source) { s.Pooling, s.RandomBatchSize, s.Local = true, 4, local })
+		requests, said, err := ask(t, "random-rerank", "", func(s *Source) {
+			s.Pooling, s.RandomBatchSize, s.Local = true, 4, local
+		})
 		require.NoError(t, err)
 		require.Len(t, requests, 3)
 		query := requests[0].Prompt.(Texts)[0]
@@ -242,7 +334,9 @@ func TestQueriesAndDocuments(t *testing.T) {
 		}
 		require.Equal(t, local == nil, len(said) == 1)
 	}
-	requests, _, err := ask(t, "random-rerank", "", func(s *Source) { s.Pooling, s.RandomBatchSize, s.NoReranker = true, 4, true })
+	requests, _, err := ask(t, "random-rerank", "", func(s *Source) {
+		s.Pooling, s.RandomBatchSize, s.NoReranker = true, 4, true
+	})
 	require.NoError(t, err)
 	require.Len(t, requests, 3, "9 documents in threes")
 	require.Len(t, requests[0].Prompt, 4)
@@ -271,7 +365,8 @@ func TestFunctionCalls(t *testing.T) {
 	}
 	put("BFCL_v3_a.json", `{"question":[[{"role":"user","content":"1?"}]],"function":[{"name":"f","parameters":{"type":"dict","properties":{"type":{"type":"float"}}}}]}
 {"question":[],"function":[]}`)
-	put("BFCL_v3_b.json", `{"question":[[{"role":"user","content":"2?"}],[]],"function":{"name":"g","type":7,"d":[null,true,1.5]}}`)
+	put("BFCL_v3_b.json",
+		`{"question":[[{"role":"user","content":"2?"}],[]],"function":{"name":"g","type":7,"d":[null,true,1.5]}}`)
 	change := func(s *Source) {
 		s.HFName, s.BfclCategories, s.Chat, s.DisableShuffle, s.NoOversample = bfclName, "a, b", true, true, true
 	}
@@ -279,9 +374,11 @@ func TestFunctionCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, requests, 2)
 	require.JSONEq(t, `[{"role":"user","content":"1?"}]`, string(requests[0].Prompt.AppendJSON(nil)))
-	require.JSONEq(t, `[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"type":{"type":"number"}}}}}]`,
+	require.JSONEq(t,
+		`[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"type":{"type":"number"}}}}}]`,
 		string(requests[0].Extra[0].Value))
-	require.JSONEq(t, `[{"type":"function","function":{"name":"g","type":7,"d":[null,true,1.5]}}]`, string(requests[1].Extra[0].Value))
+	require.JSONEq(t, `[{"type":"function","function":{"name":"g","type":7,"d":[null,true,1.5]}}]`,
+		string(requests[1].Extra[0].Value))
 	require.Equal(t, 512, requests[0].Output)
 	_, _, err = ask(t, "hf", dir, func(s *Source) { change(s); s.Chat = false })
 	require.ErrorContains(t, err, "openai-chat")
@@ -428,7 +525,8 @@ func TestVocabularies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 1}, []int{v.Size, v.Around})
 	require.Equal(t, []int{0, 1}, v.plain())
-	for _, bad := range []string{`{`, `{}`, `{"model":{"vocab":{}}}`, `{"model":{"vocab":[[1]]}}`, `{"model":{"vocab":{"a":-4}}}`} {
+	for _, bad := range []string{`{`, `{}`, `{"model":{"vocab":{}}}`, `{"model":{"vocab":[[1]]}}`,
+		`{"model":{"vocab":{"a":-4}}}`} {
 		_, err := parseVocabulary([]byte(bad), nil)
 		require.Error(t, err, bad)
 	}

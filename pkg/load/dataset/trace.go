@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -16,19 +17,21 @@ import (
 // of the trace stands for a block of tokens: the same hash, the same tokens, so that prompts
 // share what they shared when the trace was recorded.
 func (s *Source) timedTrace(d drawing) ([]Request, error) {
-	blocks := &blocks{size: s.TimedTraceChunkHashSize, ids: s.traceIDs(), made: map[string][]int{}}
+	blocks := &blocks{size: s.TimedTraceChunkHashSize, ids: s.traceIDs(), made: map[string]int32{}, held: s.holding()}
 	var requests []Request
 	err := eachObject(d.path, func(v pyjson.Value) error {
-		if s.NumPrompts > 0 && len(requests) == s.NumPrompts {
-			return nil
-		}
 		r, err := s.traced(v, blocks, len(requests))
 		if err != nil {
-			return err
+			return fewer(err, len(requests))
 		}
-		requests = append(requests, r)
+		if requests = append(requests, r); len(requests) == s.NumPrompts {
+			return errEnough
+		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return requests, err
 }
 
@@ -56,15 +59,16 @@ func (s *Source) traced(v pyjson.Value, blocks *blocks, i int) (Request, error) 
 		return Request{}, fmt.Errorf("a prompt of %d tokens is longer than %d", input, longest)
 	}
 	hashes := v.At(s.TimedTraceLabelHashIDs)
-	var ids []int
+	prompt := &blockPrompt{of: blocks}
 	if hashes.Kind == pyjson.List && len(hashes.Items) > 0 {
-		if ids, err = blocks.prompt(hashes.Items, input); err != nil {
-			return Request{}, err
-		}
+		err = prompt.addAll(hashes.Items, input)
 	} else {
-		ids = blocks.block(fmt.Sprintf("line %d", i), input)
+		err = prompt.add(fmt.Sprintf("line %d", i), input)
 	}
-	return Request{Prompt: IDs(ids), Input: len(ids), Output: output, Due: time.Duration(at * 1e9)}, nil
+	if err == nil {
+		err = blocks.held.add(heldRequest)
+	}
+	return Request{Prompt: prompt, Input: prompt.length, Output: output, Due: time.Duration(at * 1e9)}, err
 }
 
 // traceIDs are the ids that blocks are made of: the model's whole vocabulary without special
@@ -81,30 +85,81 @@ func (s *Source) traceIDs() []int {
 	return ids
 }
 
-// blocks are the tokens for which hashes stand.
+// blocks are the tokens for which hashes stand. Each is kept once, however many prompts have it.
 type blocks struct {
 	size int
 	ids  []int
-	made map[string][]int
+	list [][]int32
+	made map[string]int32 // the place of each in the list, by hash and length
+	held *holding
 }
 
-// prompt returns the tokens of a prompt of that length. A trace whose hashes do not cover its
+// A blockPrompt is a prompt of blocks.
+type blockPrompt struct {
+	of     *blocks
+	places []int32 // of its blocks in their list
+	length int     // tokens
+}
+
+// addAll appends the blocks of a prompt of that length. A trace whose hashes do not cover its
 // length gets a shorter prompt, as with vLLM.
-func (b *blocks) prompt(hashes []pyjson.Value, length int) ([]int, error) {
-	prompt := make([]int, 0, min(length, b.size*len(hashes)))
+func (p *blockPrompt) addAll(hashes []pyjson.Value, length int) error {
+	p.places = make([]int32, 0, min(len(hashes), (length+p.of.size-1)/p.of.size))
 	for _, h := range hashes {
 		if length <= 0 {
 			break
 		}
 		word, err := hashWord(h)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		n := min(b.size, length)
-		prompt = append(prompt, b.block(word, n)...)
+		n := min(p.of.size, length)
+		if err := p.add(word, n); err != nil {
+			return err
+		}
 		length -= n
 	}
-	return prompt, nil
+	return nil
+}
+
+// add appends the block of n tokens for a hash.
+func (p *blockPrompt) add(hash string, n int) error {
+	place, err := p.of.block(hash, n)
+	if err == nil {
+		err = p.of.held.add(1)
+	}
+	p.places, p.length = append(p.places, place), p.length+n
+	return err
+}
+
+// AppendJSON implements [Prompt].
+func (p *blockPrompt) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for k, place := range p.places {
+		for i, id := range p.of.list[place] {
+			if k+i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendInt(dst, int64(id), 10)
+		}
+	}
+	return append(dst, ']')
+}
+
+// List implements [Tokens]. Beyond its end, the prompt starts again.
+func (p *blockPrompt) List(n int) []int {
+	ids := make([]int, 0, n)
+	for len(ids) < n {
+		for _, place := range p.places {
+			for _, id := range p.of.list[place] {
+				if len(ids) == n {
+					return ids
+				}
+				ids = append(ids, int(id))
+			}
+		}
+	}
+	return ids
 }
 
 func hashWord(h pyjson.Value) (string, error) {
@@ -117,19 +172,25 @@ func hashWord(h pyjson.Value) (string, error) {
 	return "", fmt.Errorf("a hash is neither a whole number nor a string")
 }
 
-// block returns n tokens for a hash. vLLM draws them from a seed that is Python's hash of the two,
-// which is another one in each process, unless PYTHONHASHSEED is 0: then they are these.
-func (b *blocks) block(hash string, n int) []int {
+// block returns the place of the block of n tokens for a hash. vLLM draws them from a seed that is
+// Python's hash of the two, which is another one in each process, unless PYTHONHASHSEED is 0: then
+// they are these.
+func (b *blocks) block(hash string, n int) (place int32, err error) {
 	key := hash + ":" + strconv.Itoa(n)
-	if ids, ok := b.made[key]; ok {
-		return ids
+	if place, ok := b.made[key]; ok {
+		return place, nil
 	}
-	ids := pyrand.FromInt(int64(uint32(pythonHash(key)))).Choices(len(b.ids), n)
-	for i, k := range ids {
-		ids[i] = b.ids[k]
+	if err := b.held.add(n + heldBlock + len(key)/4); err != nil {
+		return 0, err
 	}
-	b.made[key] = ids
-	return ids
+	drawn := pyrand.FromInt(int64(uint32(pythonHash(key)))).Choices(len(b.ids), n)
+	ids := make([]int32, n)
+	for i, k := range drawn {
+		ids[i] = int32(b.ids[k])
+	}
+	b.list = append(b.list, ids)
+	b.made[key] = int32(len(b.list) - 1)
+	return b.made[key], nil
 }
 
 // pythonHash is hash(text) of CPython since 3.11, for ASCII text and PYTHONHASHSEED=0: SipHash-1-3

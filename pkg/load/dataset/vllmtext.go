@@ -48,11 +48,8 @@ func (f *fitter) fit(ids []int, want int) (text string, tokens []int, err error)
 // fitAll is fit for many lists of ids. Most have their length at once, so that all are tried
 // together first; the others draw in their order, as if each had been tried in turn.
 func (f *fitter) fitAll(lists [][]int, want []int) (texts []string, tokens [][]int, err error) {
-	if texts, err = f.s.Tokenizer.Decode(f.d.ctx, lists); err != nil {
-		return nil, nil, fmt.Errorf("turn token ids into text: %w", err)
-	}
-	if tokens, err = f.s.encode(f.d.ctx, texts, false); err != nil {
-		return nil, nil, fmt.Errorf("turn text into token ids: %w", err)
+	if texts, tokens, err = f.first(lists); err != nil {
+		return nil, nil, err
 	}
 	for i, ids := range tokens {
 		if len(ids) == want[i] {
@@ -61,6 +58,17 @@ func (f *fitter) fitAll(lists [][]int, want []int) (texts []string, tokens [][]i
 		if texts[i], tokens[i], err = f.fit(lists[i], want[i]); err != nil {
 			return nil, nil, err
 		}
+	}
+	return texts, tokens, nil
+}
+
+// first decodes lists of ids, and encodes their texts again.
+func (f *fitter) first(lists [][]int) (texts []string, tokens [][]int, err error) {
+	if texts, err = f.s.Tokenizer.Decode(f.d.ctx, lists); err != nil {
+		return nil, nil, fmt.Errorf("turn token ids into text: %w", err)
+	}
+	if tokens, err = f.s.encode(f.d.ctx, texts, false); err != nil {
+		return nil, nil, fmt.Errorf("turn text into token ids: %w", err)
 	}
 	return texts, tokens, nil
 }

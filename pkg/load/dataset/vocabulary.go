@@ -19,6 +19,7 @@ type Vocabulary struct {
 	Around  int          // special tokens that are put around a prompt
 	ids     []int        // all, in order
 	special map[int]bool // ids that stand for no text
+	marks   map[int]bool // special ids that were added: chats, pictures and the like begin and end with them
 }
 
 // Sizes of the largest files that are read.
@@ -49,6 +50,7 @@ type tokenizerFile struct {
 	AddedTokens []struct {
 		ID      int    `json:"id"`
 		Content string `json:"content"`
+		Special bool   `json:"special"`
 	} `json:"added_tokens"`
 	PostProcessor processor `json:"post_processor"`
 	Model         struct {
@@ -98,7 +100,8 @@ func parseVocabulary(raw, config []byte) (*Vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Vocabulary{Size: len(byText), Around: file.PostProcessor.around(), special: map[int]bool{}}
+	v := &Vocabulary{Size: len(byText), Around: file.PostProcessor.around(), special: map[int]bool{},
+		marks: map[int]bool{}}
 	all := map[int]bool{}
 	for _, id := range byText {
 		all[id] = true
@@ -106,6 +109,9 @@ func parseVocabulary(raw, config []byte) (*Vocabulary, error) {
 	for _, t := range file.AddedTokens {
 		byText[t.Content] = t.ID
 		all[t.ID] = true
+		if t.Special {
+			v.marks[t.ID] = true
+		}
 	}
 	for id := range all {
 		if id < 0 {
@@ -198,4 +204,9 @@ func (v *Vocabulary) allowed() []int {
 		}
 	}
 	return ids
+}
+
+// unmarked returns the ids that texts beside pictures are made of: the allowed ones that mark nothing.
+func (v *Vocabulary) unmarked() []int {
+	return slices.DeleteFunc(v.allowed(), func(id int) bool { return v.marks[id] })
 }

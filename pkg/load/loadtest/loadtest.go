@@ -55,10 +55,17 @@ type Truth struct {
 	Streams     int     `json:"streams"`
 	MeanTTFT    float64 `json:"mean_ttft_ms"`
 	MaxTTFT     float64 `json:"max_ttft_ms"`
-	P99Gap      float64 `json:"p99_gap_ms"`   // between tokens, as they left
+	TTFT        Ranks   `json:"ttft_ms"`
+	Gap         Ranks   `json:"gap_ms"`       // between tokens, as they left
 	MeanLate    float64 `json:"mean_late_ms"` // of all tokens, behind their schedule
 	MaxLate     float64 `json:"max_late_ms"`
 	MaxInFlight int     `json:"max_in_flight"`
+}
+
+// Ranks are percentiles, to 10 µs. What is above 200 ms counts as that.
+type Ranks struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
 }
 
 // A Server is a running server. Its methods are safe for concurrent use.

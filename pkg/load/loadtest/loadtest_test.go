@@ -39,7 +39,7 @@ func TestNoTokenIsEarly(t *testing.T) {
 	require.GreaterOrEqual(t, truth.MeanTTFT, 20.0)
 	require.GreaterOrEqual(t, truth.MaxTTFT, truth.MeanTTFT)
 	require.GreaterOrEqual(t, truth.MeanLate, 0.0)
-	require.Positive(t, truth.P99Gap)
+	require.Positive(t, truth.Gap.P99)
 	require.Equal(t, 1, truth.MaxInFlight)
 }
 

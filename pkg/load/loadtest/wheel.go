@@ -44,7 +44,7 @@ type wheel struct {
 	first, maxTTFT time.Duration
 	late, maxLate  time.Duration
 	tokens         int
-	gaps           [20000]int // by gap in units of 10 us; the last counts all longer ones
+	ttfts, gaps    histogram
 }
 
 func newWheel(longest time.Duration) *wheel {
@@ -138,8 +138,9 @@ func (w *wheel) account(a *answer, now time.Time) {
 		w.streams++
 		w.first += now.Sub(a.read)
 		w.maxTTFT = max(w.maxTTFT, now.Sub(a.read))
+		w.ttfts.add(now.Sub(a.read))
 	} else {
-		w.gaps[min(int(now.Sub(a.last)/gapUnit), len(w.gaps)-1)]++
+		w.gaps.add(now.Sub(a.last))
 	}
 	a.last = now
 	w.tokens++
@@ -150,21 +151,36 @@ func (w *wheel) account(a *answer, now time.Time) {
 func (w *wheel) truth() Truth {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t := Truth{Streams: w.streams, MaxTTFT: ms(w.maxTTFT), MaxLate: ms(w.maxLate)}
+	t := Truth{Streams: w.streams, MaxTTFT: ms(w.maxTTFT), MaxLate: ms(w.maxLate),
+		TTFT: w.ttfts.ranks(w.streams), Gap: w.gaps.ranks(w.tokens - w.streams)}
 	if w.streams > 0 {
 		t.MeanTTFT = ms(w.first) / float64(w.streams)
 		t.MeanLate = ms(w.late) / float64(w.tokens)
 	}
-	left := (w.tokens - w.streams) / 100 // gaps above the 99th percentile
-	for i := len(w.gaps) - 1; i >= 0 && left >= 0; i-- {
-		left -= w.gaps[i]
-		t.P99Gap = ms(time.Duration(i+1) * gapUnit)
-	}
 	return t
 }
 
-// gapUnit is the resolution of gaps.
-const gapUnit = 10 * time.Microsecond
+// histogram counts times by unit; the last bin counts all longer ones.
+type histogram [20000]int
+
+const unit = 10 * time.Microsecond
+
+func (h *histogram) add(d time.Duration) { h[min(int(d/unit), len(h)-1)]++ }
+
+// ranks are percentiles of n times.
+func (h *histogram) ranks(n int) Ranks {
+	return Ranks{P50: h.rank(n - n/2), P99: h.rank(n - n/100)}
+}
+
+// rank is the time which so many are at most, in ms.
+func (h *histogram) rank(n int) float64 {
+	for i, count := range h {
+		if n -= count; n <= 0 {
+			return ms(time.Duration(i+1) * unit)
+		}
+	}
+	return 0
+}
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
 

@@ -100,7 +100,9 @@ func BenchmarkSender(b *testing.B) {
 	var loop, pool, plain, decoding cost
 	for b.Loop() {
 		loop.measure(b, func(load *Load) { viaSender(b, &Target{URL: to, Streams: benchStreams}, load) })
-		pool.measure(b, func(load *Load) { viaSender(b, &Target{URL: to, Streams: benchStreams, Goroutines: true}, load) })
+		pool.measure(b, func(load *Load) {
+			viaSender(b, &Target{URL: to, Streams: benchStreams, Goroutines: true}, load)
+		})
 		plain.measure(b, func(load *Load) { viaNetHTTP(b, to, load, readWithOurs) })
 		decoding.measure(b, func(load *Load) { viaNetHTTP(b, to, load, readWithJSON) })
 	}

@@ -34,7 +34,8 @@ func stamped(fd int) { syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_TIM
 func (b *inbox) receive(fd int) (p []byte, unixNano int64, err error) {
 	b.head.Control = (*byte)(unsafe.Pointer(&b.control))
 	b.head.SetControllen(int(unsafe.Sizeof(b.control)))
-	n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.head)), unix.MSG_DONTWAIT)
+	n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.head)),
+		unix.MSG_DONTWAIT)
 	if errno != 0 {
 		return nil, 0, errno
 	}

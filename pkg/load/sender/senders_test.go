@@ -130,8 +130,10 @@ func first(second func(v *visit)) func(v *visit) {
 }
 
 var (
-	wholeAnswer = answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent, answertest.DoneEvent)
-	otherAnswer = answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.Counting("1000", "2"), answertest.DoneEvent)
+	wholeAnswer = answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.UsageEvent,
+		answertest.DoneEvent)
+	otherAnswer = answertest.Chunked(answertest.TokenEvent, answertest.LastEvent, answertest.Counting("1000", "2"),
+		answertest.DoneEvent)
 )
 
 func sized(length int, body string) string {

@@ -329,7 +329,8 @@ func (p *peer) run(ctx context.Context, load *sender.Load) (stats sender.Stats, 
 // takeOver writes outcomes with times by this process's clock.
 func (p *peer) takeOver(load *sender.Load, r *report) error {
 	if len(r.Indices) != len(r.Outcomes) {
-		return fmt.Errorf("client process %d reports %d requests and %d outcomes", p.rank, len(r.Indices), len(r.Outcomes))
+		return fmt.Errorf("client process %d reports %d requests and %d outcomes", p.rank, len(r.Indices),
+			len(r.Outcomes))
 	}
 	for k, i := range r.Indices {
 		if i < 0 || i >= len(load.Outcomes) {

@@ -26,11 +26,15 @@ import (
 )
 
 // Sample is a number at a moment, in s since 1970.
-type Sample struct{ At, Value float64 }
+type Sample struct {
+	At, Value float64
+	Gap       bool // samples are missing before it
+}
 
 // Track is one number over time.
 type Track struct {
 	Of      string // a role, or a GPU
+	Node    string // of a GPU
 	Samples []Sample
 }
 
@@ -61,14 +65,35 @@ func Over(dir string, loads []string) *Run {
 		r.telemetry(load)
 	}
 	for _, list := range [][]Track{r.Running, r.Waiting, r.Cache, r.Tokens, r.Use, r.Power} {
+		slices.SortStableFunc(list, func(a, b Track) int { return strings.Compare(a.Of, b.Of) })
 		for i := range list {
 			slices.SortStableFunc(list[i].Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
+			list[i].Samples = WithGaps(list[i].Samples)
 		}
 	}
 	for i := range r.Tokens {
 		r.Tokens[i].Samples = rates(r.Tokens[i].Samples)
 	}
 	return r
+}
+
+// WithGaps marks where samples are missing: where three times the usual time passed since the
+// sample before. Samples are in the order of time.
+func WithGaps(samples []Sample) []Sample {
+	var times []float64
+	for i := range samples {
+		if i > 0 {
+			times = append(times, samples[i].At-samples[i-1].At)
+		}
+	}
+	if slices.Sort(times); len(times) == 0 {
+		return samples
+	}
+	most := 3 * times[len(times)/2]
+	for i := range samples {
+		samples[i].Gap = i > 0 && samples[i].At-samples[i-1].At > most
+	}
+	return samples
 }
 
 func (r *Run) problem(path string, err error) {
@@ -126,10 +151,10 @@ func (r *Run) telemetry(dir string) {
 }
 
 // add adds a sample to the track of a name.
-func add(list *[]Track, of string, s Sample) {
+func add(list *[]Track, of, node string, s Sample) {
 	i := slices.IndexFunc(*list, func(t Track) bool { return t.Of == of })
 	if i < 0 {
-		i, *list = len(*list), append(*list, Track{Of: of})
+		i, *list = len(*list), append(*list, Track{Of: of, Node: node})
 	}
 	(*list)[i].Samples = append((*list)[i].Samples, s)
 }
@@ -146,7 +171,7 @@ func (r *Run) engines(dir, name string) error {
 		}
 		for i, list := range []*[]Track{&r.Running, &r.Waiting, &r.Cache, &r.Tokens} {
 			if i < len(v) {
-				add(list, role, Sample{at, v[i]})
+				add(list, role, "", Sample{At: at, Value: v[i]})
 			}
 		}
 	}
@@ -164,24 +189,31 @@ func (r *Run) gpus(dir, name string) error {
 		of := fmt.Sprintf("%s GPU %d", node, s.Index)
 		at := seconds(s.Time)
 		if s.Use != nil {
-			add(&r.Use, of, Sample{at, *s.Use})
+			add(&r.Use, of, node, Sample{At: at, Value: *s.Use})
 		}
 		if s.Power != nil {
-			add(&r.Power, of, Sample{at, *s.Power})
+			add(&r.Power, of, node, Sample{At: at, Value: *s.Power})
 		}
 	})
 }
 
-// rates are the differences of a counter per s. Where it fell, the engine started again.
+// rates are the differences of a counter per s. Where the counter fell, the engine started again.
+// There is none over a gap, and the rate behind it has the gap.
 func rates(samples []Sample) []Sample {
 	var out []Sample
-	for i := range samples {
+	gap := false
+	for i, s := range samples {
 		if i == 0 {
 			continue
 		}
-		dt, d := samples[i].At-samples[i-1].At, samples[i].Value-samples[i-1].Value
-		if dt > 0 && d >= 0 {
-			out = append(out, Sample{samples[i].At, d / dt})
+		dt, d := s.At-samples[i-1].At, s.Value-samples[i-1].Value
+		if s.Gap || d < 0 {
+			gap = true
+			continue
+		}
+		if dt > 0 {
+			out = append(out, Sample{s.At, d / dt, gap && len(out) > 0})
+			gap = false
 		}
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 
 // labels are what stands before the answer to a question.
 var labels = map[report.Question]string{
-	report.AskBest: "Best", report.AskSure: "How sure", report.AskChange: "Change", report.AskDoubt: "Validity",
+	report.AskSearch: "Search", report.AskBest: "Best", report.AskSure: "How sure", report.AskChange: "Change", report.AskDoubt: "Validity",
 	report.AskFailure: "Failed", report.AskLeftOut: "Left out",
 }
 

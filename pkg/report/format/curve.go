@@ -2,6 +2,7 @@ package format
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,14 @@ func curves(s *report.Sweep, best map[string]bool) []chart.Points {
 			Title: m.Name + " by " + label + s.Kind.Suffix(), XLabel: label, YLabel: m.Unit, FromZero: true, Line: true,
 			Points: curve(s, x, at, name, best),
 		}
+		for i, q := range c.Points {
+			c.XTicks = append(c.XTicks, q.X)
+			if q.Mark {
+				c.Points[i].Label = strings.TrimSpace(m.Shown(q.Y) + " " + m.Unit)
+			}
+		}
+		slices.Sort(c.XTicks)
+		c.XTicks = slices.Compact(c.XTicks)
 		if len(c.Points) > 1 {
 			out = append(out, c)
 		}
@@ -63,20 +72,47 @@ func abscissa(s *report.Sweep) int {
 
 // drawable reports whether curves can be drawn over the setting at a place.
 func drawable(s *report.Sweep, at int) bool {
-	numbers, lines := map[float64]bool{}, map[string]bool{}
+	numbers, lines, points := map[float64]bool{}, map[string]bool{}, 0
+	prompts := prompts(s, at)
 	for _, p := range s.Points {
-		n, err := strconv.ParseFloat(p.Values[at].Value, 64)
-		if err != nil {
+		n, ok := numberAt(p, at)
+		switch {
+		case ok:
+			points++
+			numbers[n], lines[others(s, p, at, prompts)] = true, true
+		case !s.OfPhases: // phases of other kinds, such as those without a limit, are not in the curve
 			return false
 		}
-		numbers[n] = true
-		lines[others(s, p, at)] = true
 	}
-	return len(numbers) > 1 && len(lines) <= mostCurves && len(lines) < len(s.Points)
+	return len(numbers) > 1 && len(lines) <= mostCurves && len(lines) < points
 }
 
-// others names the settings of a point that do not go with the one at a place.
-func others(s *report.Sweep, p report.Point, at int) string {
+// numberAt is the finite number that a point has at a place.
+func numberAt(p report.Point, at int) (float64, bool) {
+	n, err := strconv.ParseFloat(p.Values[at].Value, 64)
+	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
+}
+
+// prompts is the place of the number of prompts, if that follows from the other settings, as where
+// a larger load has more of them; otherwise -1.
+func prompts(s *report.Sweep, at int) int {
+	i := slices.IndexFunc(s.Points[0].Values, func(v records.Setting) bool { return v.Key == "bench_cmd_args.num_prompts" })
+	if i < 0 || i == at {
+		return -1
+	}
+	of := map[string]string{}
+	for _, p := range s.Points {
+		k := p.Values[at].Value + "\x00" + others(s, p, at, i)
+		if n, ok := of[k]; ok && n != p.Values[i].Value {
+			return -1
+		}
+		of[k] = p.Values[i].Value
+	}
+	return i
+}
+
+// others names the settings of a point that do not go with the one at a place, but for one.
+func others(s *report.Sweep, p report.Point, at, without int) string {
 	var words []string
 	short := records.Short(p.Values)
 	for _, axis := range s.Axes {
@@ -84,7 +120,9 @@ func others(s *report.Sweep, p report.Point, at int) string {
 			continue
 		}
 		for _, i := range axis {
-			words = append(words, short[i].String())
+			if i != without {
+				words = append(words, short[i].String())
+			}
 		}
 	}
 	return strings.Join(words, " ")
@@ -99,12 +137,13 @@ func curve(s *report.Sweep, x, column int, name string, best map[string]bool) []
 	}
 	var order []at
 	values, valid, marked := map[at][]float64{}, map[at]bool{}, map[at]bool{}
+	prompts := prompts(s, x)
 	for _, doubtful := range []bool{false, true} {
 		for _, p := range s.Points {
-			n, err := strconv.ParseFloat(p.Values[x].Value, 64)
+			n, ok := numberAt(p, x)
 			v := p.Metrics[column].Number
-			k := at{others(s, p, x), n}
-			if err != nil || v == nil || !p.Usable || p.Doubtful() != doubtful || doubtful && valid[k] {
+			k := at{others(s, p, x, prompts), n}
+			if !ok || v == nil || !p.Usable || p.Doubtful() != doubtful || doubtful && valid[k] {
 				continue
 			}
 			if values[k] == nil {
@@ -125,8 +164,8 @@ func curve(s *report.Sweep, x, column int, name string, best map[string]bool) []
 		}
 		label := strconv.FormatFloat(k.x, 'g', -1, 64)
 		tip := printable.Line(strings.TrimSpace(k.line + " " + name + "=" + label))
-		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: len(order) <= mostNamed, X: k.x, Y: y, Series: printable.Line(k.line),
-			Hollow: !valid[k]})
+		points = append(points, chart.Point{Label: label, Tip: tip, Mark: marked[k], Named: marked[k], X: k.x, Y: y,
+			Series: printable.Line(k.line), Hollow: !valid[k]})
 	}
 	return points
 }

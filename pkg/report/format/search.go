@@ -5,22 +5,23 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
-// searchBlocks have the answers of runs that searched for the highest load.
+// searchBlocks have the answers of runs that searched for the highest load, if they are too many to
+// open the report.
 func searchBlocks(r *report.Report) []block {
 	b := block{heading: "Searches"}
 	for i := range r.Runs {
 		e := &r.Runs[i]
-		if e.Run == nil || e.Run.Result == nil {
-			continue
-		}
-		for _, s := range e.Run.Result.Search {
-			if s == nil { // of a record that an earlier version wrote while the search ran
-				continue
-			}
-			b.say("%s%s: %s", printable.Line(e.Label), e.Kind.Suffix(), printable.Line(s.Sentence))
+		for _, sentence := range e.Searches() {
+			b.say("%s%s: %s", printable.Line(e.Label), e.Kind.Suffix(), printable.Line(sentence))
 		}
 	}
-	if len(b.lines) == 0 {
+	opening := 0
+	for _, a := range r.Answers {
+		if a.Question == report.AskSearch {
+			opening++
+		}
+	}
+	if len(b.lines) <= opening {
 		return nil
 	}
 	return []block{b}

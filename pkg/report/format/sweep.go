@@ -75,29 +75,39 @@ func roomLines(s *report.Sweep, limits []report.Limit) []string {
 	return lines
 }
 
-// unusable says why points are not usable; points with the same reason share a line.
+// unusable says why points are not usable. Points with the same reason share a line, and so do those
+// that failed by one cause, whose log lines and counts differ; their full reasons are below.
 func unusable(s *report.Sweep) []string {
 	type why struct {
 		verdict report.Verdict
-		reason  string
+		first   string // what a reason begins with: a cause, or a failed check
 	}
 	var list []why
-	points := map[why][]report.Point{}
+	points, reasons := map[why][]report.Point{}, map[why][]string{}
 	for _, p := range s.Points {
 		if p.Usable {
 			continue
 		}
-		w := why{p.Verdict, records.WithoutPoint(p.Reason, strconv.Itoa(p.Step))}
+		reason := records.WithoutPoint(p.Reason, strconv.Itoa(p.Step))
+		first, _, _ := strings.Cut(reason, ": ")
+		w := why{p.Verdict, first}
 		if points[w] == nil {
 			list = append(list, w)
 		}
 		points[w] = append(points[w], p)
+		if !slices.Contains(reasons[w], reason) {
+			reasons[w] = append(reasons[w], reason)
+		}
 	}
 	lines := make([]string, len(list))
 	for i, w := range list {
 		name, reason := pointName(s, points[w][0]), points[w][0].Reason
 		if len(points[w]) > 1 {
-			name, reason = pointNames(s, points[w]), w.reason
+			name, reason = pointNames(s, points[w]), reasons[w][0]
+		}
+		if len(reasons[w]) > 1 {
+			part, _, _ := strings.Cut(reason, "; ")
+			reason = part + "; …"
 		}
 		lines[i] = printable.Line(fmt.Sprintf("%s, %s: %s", name, w.verdict, reason))
 	}
@@ -158,7 +168,7 @@ func pointCells(s *report.Sweep, p report.Point) []cell {
 func pointName(s *report.Sweep, p report.Point) string {
 	name := p.Phase
 	if !s.OfPhases {
-		name = cmp.Or(others(s, p, -1), "step "+strconv.Itoa(p.Step))
+		name = cmp.Or(others(s, p, -1, -1), "step "+strconv.Itoa(p.Step))
 	}
 	if p.Repeat > 0 {
 		name += fmt.Sprintf(" repeat=%d", p.Repeat)
@@ -226,7 +236,7 @@ func sweepCharts(s *report.Sweep, best map[string]bool) []string {
 		point := chart.Point{
 			Label: label, Tip: label, Mark: best[p.Dir], Hollow: p.Doubtful(), Named: len(s.Points) <= mostNamed,
 		}
-		if swept >= 0 && !point.Mark {
+		if swept >= 0 && !point.Mark && !s.OfPhases {
 			point.Label = printable.Line(p.Values[swept].Value)
 		}
 		if x >= 0 && y >= 0 && p.Metrics[x].Number != nil && p.Metrics[y].Number != nil {
@@ -241,7 +251,7 @@ func sweepCharts(s *report.Sweep, best map[string]bool) []string {
 	var out []string
 	for _, c := range append(curves(s, best), scatter, reward) {
 		if len(c.Points) > 0 {
-			out = append(out, c.SVG())
+			out = append(out, c.SVG()+c.Legend())
 		}
 	}
 	return out
@@ -267,7 +277,7 @@ func answering(r *report.Report) map[string]bool {
 func rewardsAre(s *report.Sweep, place int) bool {
 	return place >= 0 && !slices.ContainsFunc(s.Points, func(p report.Point) bool {
 		v := p.Metrics[place].Number
-		return p.Reward != nil && (v == nil || math.Abs(*v-*p.Reward) > 1e-6*math.Abs(*v))
+		return p.Usable && p.Reward != nil && (v == nil || math.Abs(*v-*p.Reward) > 1e-6*math.Abs(*v))
 	})
 }
 

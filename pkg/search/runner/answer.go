@@ -38,7 +38,14 @@ func (r *runner) answer(set int, a *search.Answer) {
 			s.Why = e.Why
 		}
 	}
-	s.Sentence = sentence(r.Goal, s)
+	g := r.goal(set)
+	if a.Kind == search.Beaten {
+		s.AtLeast = &g.AtLeast
+		if r.best[set].reach == g.AtLeast {
+			s.Rival = r.best[set].name
+		}
+	}
+	s.Sentence = sentence(g, s)
 }
 
 // sentence is the answer for a person.
@@ -76,7 +83,11 @@ func sentence(g search.Goal, s *result.Search) string {
 	case search.Spent:
 		text += "; the budget is spent before the interval is narrow"
 	case search.Beaten:
-		text += fmt.Sprintf("; it was stopped because another configuration reaches %g", g.AtLeast)
+		text += "; it was stopped because another configuration"
+		if s.Rival != "" {
+			text += " (" + s.Rival + ")"
+		}
+		text += fmt.Sprintf(" reaches %g", g.AtLeast)
 	}
 	if s.Why != "" {
 		text += "; but " + s.Why

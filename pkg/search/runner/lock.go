@@ -12,9 +12,8 @@ import (
 
 const (
 	leaseDir = ".lease" // in the folder of a search
-	// renewEvery is well below leaseLimit, after which a holder on another host counts as dead: a
-	// search that goes on elsewhere after a kill waits that long.
-	renewEvery = time.Minute
+	// leaseLimit is when a holder on another host counts as dead: a search that goes on elsewhere after
+	// a kill waits that long.
 	leaseLimit = 5 * time.Minute
 )
 
@@ -27,33 +26,11 @@ func (r Refusal) Unwrap() error { return r.error }
 // lock keeps other searches out of the folder until release. The context ends if the folder is lost
 // to another, which may happen to a process that was stopped for long.
 func (r *runner) lock(ctx context.Context) (held context.Context, release func() error, err error) {
-	l, err := lease.Acquire(filepath.Join(r.Dir, leaseDir), lease.Options{Now: r.Now, Limit: leaseLimit})
+	o := lease.Options{Now: r.Now, Limit: leaseLimit}
+	held, release, err = lease.Hold(ctx, filepath.Join(r.Dir, leaseDir), r.Dir, o)
 	if busy := new(lease.HeldError); errors.As(err, &busy) {
-		return nil, nil, Refusal{fmt.Errorf("a search runs in %s: %w\n\thint: choose another folder with --result-dir",
+		err = Refusal{fmt.Errorf("a search runs in %s: %w\n\thint: choose another folder with --result-dir",
 			r.Dir, busy)}
-	} else if err != nil {
-		return nil, nil, err
 	}
-	held, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(renewEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-held.Done():
-				return
-			case <-tick.C:
-				if err := l.Renew(); errors.Is(err, lease.ErrLost) {
-					cancel(fmt.Errorf("%s: %w", r.Dir, err))
-				}
-			}
-		}
-	}()
-	return held, func() error {
-		cancel(nil)
-		<-done
-		return l.Release()
-	}, nil
+	return held, release, err
 }

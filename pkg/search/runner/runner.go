@@ -4,13 +4,11 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,7 +20,6 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/search"
-	"github.com/profllm/profllm/pkg/validity"
 )
 
 // The files of a search.
@@ -63,6 +60,11 @@ type Options struct {
 	Time         time.Duration // after which no probe begins; 0: no limit
 	Speed        int           // simulated time passes so many times faster; 0: 1
 	Simulated    bool          // whether the servers are
+	// Rivals is a folder with a folder for each of several configurations, in which their searches lie
+	// as this one's does in its own; "": there are none. The search ends once it surely does not reach
+	// the best of those with the same contest.
+	Rivals  string
+	Contest Contest
 
 	Measure func(ctx context.Context, ask Ask) error
 	Now     func() time.Time
@@ -75,6 +77,7 @@ type Document struct {
 	Question   Question         `json:"question"`
 	Probes     []Probe          `json:"probes"`  // in their order
 	Answers    []*result.Search `json:"answers"` // one for each set of limits, in their order
+	Contest    *Contest         `json:"contest,omitempty"`
 	Simulated  bool             `json:"simulated,omitempty"`
 	Unfinished bool             `json:"unfinished,omitempty"` // an answer is that of the probes so far: interrupted
 }
@@ -103,23 +106,6 @@ func (q Question) same(other Question) bool {
 	return reflect.DeepEqual(q, other)
 }
 
-// Probe is one measurement.
-type Probe struct {
-	Name       string                  `json:"name"` // of its folder
-	Value      float64                 `json:"value"`
-	NumPrompts int                     `json:"num_prompts"`
-	Seed       int64                   `json:"seed"`
-	Began      time.Time               `json:"began"`
-	Seconds    float64                 `json:"seconds,omitempty"`
-	Error      string                  `json:"error,omitempty"`   // why there is no result
-	Verdict    result.Verdict          `json:"verdict,omitempty"` // of the checks
-	Words      []string                `json:"words,omitempty"`
-	Metrics    map[string]metric.Value `json:"metrics,omitempty"` // those with limits, and the throughput
-	Holds      []string                `json:"holds,omitempty"`   // for each set of limits: yes, no, or why it is no evidence
-
-	record *result.Result
-}
-
 // runner is a search at work.
 type runner struct {
 	Options
@@ -127,18 +113,27 @@ type runner struct {
 	before Question // of the folder
 	done   []bool   // of each set of limits: its answer is final
 	begun  time.Time
+
+	place      *contender // nil: there are no rivals
+	best       []rival    // of each set of limits
+	complaints []string   // that were said
 }
 
 // Run searches until every set of limits has its answer. What the goal's span lacks is found out
 // first. What was measured before in the folder counts. With an error it returns what is known.
 // What was asked wrongly is a [Refusal].
 func Run(ctx context.Context, o Options) (doc *Document, err error) {
-	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits))}
+	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits)), best: make([]rival, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated,
 		Answers: make([]*result.Search, len(o.Limits))}
 	if err := Check(r.Variable, r.Goal); err != nil {
 		return nil, Refusal{err}
+	}
+	if r.place, err = r.contest(); err != nil {
+		return nil, err
+	} else if r.place != nil {
+		r.doc.Contest = &r.Contest
 	}
 	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
 		return nil, err
@@ -233,8 +228,6 @@ func (r *runner) resume() error {
 	}
 }
 
-func name(i int) string { return fmt.Sprintf("probe-%03d", i+1) }
-
 // save writes search.json. A set of limits whose search is not over has the answer of the probes so
 // far, which is what remains if nothing else is written.
 func (r *runner) save() error {
@@ -243,7 +236,7 @@ func (r *runner) save() error {
 		if r.done[set] {
 			continue
 		}
-		a := r.Goal.Conclude(r.probes(set))
+		a := r.goal(set).Conclude(r.probes(set))
 		a.Kind = search.Interrupted
 		r.answer(set, a)
 		r.doc.Unfinished = true
@@ -258,14 +251,15 @@ func (r *runner) save() error {
 // search measures until one set of limits has its answer.
 func (r *runner) search(ctx context.Context, set int) error {
 	for {
-		step := r.Goal.Next(r.probes(set))
+		r.look(set)
+		step := r.goal(set).Next(r.probes(set))
 		switch {
 		case step.Answer != nil:
 			r.answer(set, step.Answer)
 			r.done[set] = true
 			return nil
 		case r.Time > 0 && r.Now().Sub(r.begun) >= r.Time:
-			r.answer(set, r.Goal.Conclude(r.probes(set)))
+			r.answer(set, r.goal(set).Conclude(r.probes(set)))
 			r.done[set] = true
 			return nil
 		}
@@ -273,6 +267,13 @@ func (r *runner) search(ctx context.Context, set int) error {
 			return err
 		}
 	}
+}
+
+// goal is that of one set of limits, which may have to reach what a rival does.
+func (r *runner) goal(set int) search.Goal {
+	g := r.Goal
+	g.AtLeast = max(g.AtLeast, r.best[set].reach)
+	return g
 }
 
 // probes are the probes so far as one set of limits sees them.
@@ -304,134 +305,6 @@ func faster(limits []metric.Limit, n int) []metric.Limit {
 		list[i] = l
 	}
 	return list
-}
-
-// measure has the client measure a load.
-func (r *runner) measure(ctx context.Context, value float64) error {
-	i := len(r.doc.Probes)
-	p := Probe{Name: name(i), Value: value, NumPrompts: r.numPrompts(value), Seed: r.Seed + int64(i), Began: r.Now().UTC()}
-	dir := filepath.Join(r.Dir, p.Name)
-	if err := os.RemoveAll(dir); err != nil { // of a probe that was killed
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	if err := writeProbe(dir, &p); err != nil {
-		return err
-	}
-	r.Said("%s: %s = %g, %d requests", p.Name, r.Variable, value, p.NumPrompts)
-	err := r.Measure(ctx, Ask{Value: value, NumPrompts: p.NumPrompts, Seed: p.Seed, Dir: dir})
-	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), err)
-	}
-	p.Seconds = max(r.Now().Sub(p.Began).Seconds(), 1e-3)
-	if err != nil {
-		p.Error = err.Error()
-	}
-	r.judge(&p)
-	if err := writeProbe(dir, &p); err != nil {
-		return err
-	}
-	r.doc.Probes = append(r.doc.Probes, p)
-	r.Said("%s: %s", p.Name, r.said(&p))
-	return r.save()
-}
-
-func writeProbe(dir string, p *Probe) error {
-	data, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(dir, ProbeFile), append(data, '\n'), 0o666)
-}
-
-// numPrompts is how many requests a probe has: as the percentiles of the limits need, for a
-// steady state, and for the time that is asked for.
-func (r *runner) numPrompts(value float64) int {
-	var accept validity.Limits
-	n := max(r.Least, accept.SampleFrom(95))
-	for _, set := range r.Limits {
-		for _, l := range set {
-			n = max(n, needed(accept, l.Metric.Key))
-		}
-	}
-	if r.Variable == Concurrency {
-		return max(n, accept.SteadyFrom(int(value)))
-	}
-	return max(n, int(math.Ceil(r.ProbeSeconds*value)))
-}
-
-func needed(accept validity.Limits, key string) int {
-	_, stat, ok := result.SplitKey(key)
-	var rank float64
-	if _, err := fmt.Sscanf(stat, "p%g", &rank); !ok || err != nil {
-		return 0
-	}
-	return accept.SampleFrom(rank)
-}
-
-// judge reads a probe's result, and has it judged.
-func (r *runner) judge(p *Probe) {
-	part, err := vllmserve.Parser{}.Parse(regular.DirFS(filepath.Join(r.Dir, p.Name)))
-	if err != nil || part.Metrics == nil {
-		p.Error = cmp.Or(p.Error, "the client left no result")
-		return
-	}
-	rec := &result.Result{Schema: result.SchemaV1}
-	rec.Merge(part)
-	rec.Simulated = rec.Simulated || part.Simulated || r.Simulated
-	rec.Derive()
-	planned := validity.Planned{NumPrompts: p.NumPrompts}
-	switch r.Variable {
-	case Concurrency:
-		planned.Concurrency = int(p.Value)
-	case Rate:
-		planned.RequestRate = p.Value * float64(r.Speed)
-	}
-	rec.Validity = validity.Judge(rec, validity.Evidence{Planned: planned, Samples: part.Samples})
-	r.doc.Simulated = r.doc.Simulated || rec.Simulated
-	p.record, p.Verdict, p.Words, p.Error = rec, rec.Validity.Verdict, rec.Validity.Words, ""
-	p.Metrics = map[string]metric.Value{metric.Throughput.Key: metric.Throughput.Of(rec)}
-	p.Holds = nil
-	for set, limits := range r.Limits {
-		for _, l := range limits {
-			p.Metrics[l.Metric.Key] = l.Metric.Of(rec)
-		}
-		p.Holds = append(p.Holds, holds(r.evidence(set, p)))
-	}
-}
-
-// holds says in a word of evidence whether the limits hold.
-func holds(e Evidence) string {
-	switch {
-	case e.Invalid:
-		return "no evidence: " + e.Why
-	case !e.Holds():
-		return "no"
-	case e.Low:
-		return "too little load: " + e.Why
-	}
-	return "yes"
-}
-
-func (r *runner) said(p *Probe) string {
-	if p.record == nil {
-		return p.Error
-	}
-	text := ""
-	for set, limits := range r.Limits {
-		for _, l := range faster(limits, r.Speed) {
-			if v := l.Metric.Of(p.record).Number; v != nil {
-				text += fmt.Sprintf("%s %.4g, ", l.Metric.Key, *v)
-			}
-		}
-		text += "holds: " + p.Holds[set]
-		if set+1 < len(r.Limits) {
-			text += "; "
-		}
-	}
-	return text
 }
 
 // keepBest copies the result at the highest load that holds beside search.json, so that whoever

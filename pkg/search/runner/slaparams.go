@@ -41,6 +41,19 @@ func ReadSLA(data []byte) ([][]metric.Limit, error) {
 	return sets, nil
 }
 
+// Sets are the limits of each search: those of each object of a file for [ReadSLA], together with
+// those that hold in all of them. nil is no file.
+func Sets(common []metric.Limit, file []byte) ([][]metric.Limit, error) {
+	if file == nil {
+		return [][]metric.Limit{common}, nil
+	}
+	sets, err := ReadSLA(file)
+	for i := range sets {
+		sets[i] = slices.Concat(sets[i], common)
+	}
+	return sets, err
+}
+
 // criterion is one limit; its operator must be on the side that the metric has one.
 func criterion(key, text string) (metric.Limit, error) {
 	m, err := metric.Find(key)

@@ -39,6 +39,9 @@ const (
 // Version is what the simulated engine says it is.
 const Version = "profllm-sim"
 
+// Owns reports whether a server is the simulated engine, by the owner of its models.
+func Owns(owner string) bool { return owner == Version }
+
 // Notice is the line that a load client prints above the numbers of simulated servers;
 // readers of console text know it by "profllm sim".
 const Notice = "profllm sim: the engine is simulated, no number below is a measurement"

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
 	"github.com/profllm/profllm/pkg/packed"
@@ -40,8 +40,7 @@ type Session struct {
 	Metadata  []string // KEY=VALUE, for every result
 	Simulated bool     // the server
 
-	// Client runs the client with its arguments, and writes what the client prints.
-	Client func(ctx context.Context, args []string, out io.Writer) error
+	Client client.Client
 	// Empty empties the server's prefix cache; nil if it is kept.
 	Empty func(ctx context.Context) error
 	Now   func() time.Time
@@ -56,6 +55,38 @@ type Outcome struct {
 
 // clientLog is what the client printed, in the run directory.
 const clientLog = "logs/bench-0.log"
+
+// Folder is the folder of a measurement that begins.
+func Folder(parent, name string, at time.Time) string {
+	return filepath.Join(parent, name+"_"+at.Format("2006-01-02_15-04-05"))
+}
+
+// What becomes of the prefix cache before each run.
+const (
+	CacheAuto  = "auto"  // it is emptied if the server can
+	CacheEmpty = "empty" // a run fails if it is not emptied
+	CacheKeep  = "keep"
+)
+
+// UseCache decides whether the runs begin with an empty prefix cache, which empty makes. kept says why
+// the server cannot, with [CacheAuto].
+func (s *Session) UseCache(
+	ctx context.Context, what string, empty func(ctx context.Context) error,
+) (kept, err error) {
+	switch what {
+	case CacheKeep:
+		return nil, nil
+	case CacheAuto:
+		kept = empty(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	if kept == nil {
+		s.Empty = empty
+	}
+	return kept, nil
+}
 
 // Check refuses loads of which one was measured before with other arguments.
 func (s *Session) Check(loads []Load) error {
@@ -262,28 +293,34 @@ func (s *Session) client(ctx context.Context, l *Load, m *run.Measured, temp, fi
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
 	metadata := append(slices.Clone(s.Metadata), "scenario="+s.Name, "suite="+l.Suite, "run="+l.Name,
 		"client_host="+s.Host, "prefix_cache="+m.Cache)
 	if endpoint, ok := m.Arguments["endpoint"].(string); ok {
 		metadata = append(metadata, "endpoint="+endpoint)
 	}
-	err = s.Client(ctx, l.words(s.Base, s.Model, filepath.Join(temp, run.RawDir), file, metadata), out)
-	if err := out.Close(); err != nil {
-		return err
-	}
-	if err != nil {
+	args := l.words(s.Base, s.Model, filepath.Join(temp, run.RawDir), file, metadata)
+	if err := (client.Load{Args: args, Log: log}).Measure(ctx, s.Client); err != nil {
 		return fmt.Errorf("the client failed: %s", strings.TrimSpace(err.Error()))
 	}
 	return nil
 }
 
-// Parameters is what the loads differ in, in the form that `vllm bench sweep serve --bench-params`
+// WriteParameters writes what the loads differ in beside their results, unless a measurement is
+// continued.
+func (s *Session) WriteParameters(loads []Load) error {
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return err
+	}
+	err := run.CreateJSON(filepath.Join(s.Dir, "bench_params.json"), parameters(loads))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// parameters is what the loads differ in, in the form that `vllm bench sweep serve --bench-params`
 // reads: a list of objects, each with its name.
-func Parameters(loads []Load) []map[string]any {
+func parameters(loads []Load) []map[string]any {
 	var list []map[string]any
 	for i := range loads {
 		m := loads[i].Arguments.Plain()

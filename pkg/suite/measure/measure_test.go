@@ -68,3 +68,32 @@ func TestKept(t *testing.T) {
 		require.ErrorContains(t, s.Check(loads), "was measured with "+want)
 	}
 }
+
+// The prefix cache is emptied before each run where that is asked for, or where the server can.
+func TestUseCache(t *testing.T) {
+	cannot := errors.New("no such path")
+	for _, c := range []struct {
+		what          string
+		able          error
+		kept, empties bool
+	}{
+		{measure.CacheAuto, nil, false, true}, {measure.CacheAuto, cannot, true, false},
+		{measure.CacheKeep, nil, false, false}, {measure.CacheEmpty, cannot, false, true},
+	} {
+		s := new(measure.Session)
+		kept, err := s.UseCache(t.Context(), c.what, func(context.Context) error { return c.able })
+		require.NoError(t, err)
+		require.Equal(t, c.kept, kept != nil, c)
+		require.Equal(t, c.empties, s.Empty != nil, c)
+	}
+}
+
+// Names stand before the first dash, flags of every run behind it.
+func TestSplit(t *testing.T) {
+	names, flags := measure.Split([]string{"a,b", " c", "--", "--seed", "1"})
+	require.Equal(t, []string{"a", "b", "c"}, names)
+	require.Equal(t, []string{"--seed", "1"}, flags)
+	names, flags = measure.Split([]string{"", "--seed", "1"})
+	require.Equal(t, []string{"bench"}, names)
+	require.Equal(t, []string{"--seed", "1"}, flags)
+}

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +23,25 @@ type Options struct {
 	Release string            // of the vLLM whose client the command is; "" if that is not known
 }
 
+// Split divides the words of a command line into the names of what is measured and the flags of every
+// run, which begin with the first dash. Without a name, that is the group of client benchmarks.
+func Split(words []string) (names, flags []string) {
+	at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") })
+	if at < 0 {
+		at = len(words)
+	}
+	for _, word := range words[:at] {
+		names = append(names, suite.Names(word)...)
+	}
+	if flags = words[at:]; len(flags) > 0 && flags[0] == "--" {
+		flags = flags[1:]
+	}
+	if len(names) == 0 {
+		names = []string{suite.Bench}
+	}
+	return names, flags
+}
+
 // Load is a run with everything that its client is given, but for the server.
 type Load struct {
 	suite.Run
@@ -43,7 +61,7 @@ func Plan(o Options) ([]Load, error) {
 	for _, name := range unknown {
 		c.Add(fmt.Errorf("unknown suite %q\n\thint: %s", name, suite.Suggest(name)))
 	}
-	over, err := Table(o.Flags)
+	over, _, err := arguments.Reader{Pos: place, Program: arguments.BenchServe, Any: true}.Read(o.Flags)
 	c.Add(err)
 	if c.Err() != nil {
 		return nil, c.Err()
@@ -108,56 +126,4 @@ func (l *Load) words(url, model, dir, file string, metadata []string) []string {
 		return slices.Insert(words, at+1, metadata...)
 	}
 	return append(append(words, "--metadata"), metadata...)
-}
-
-// Table reads words of a command line, such as --num-prompts 20 --goodput ttft:200 tpot:50, as the
-// table of a definition file.
-func Table(words []string) (*source.Table, error) {
-	t := source.NewTable(place)
-	for i := 0; i < len(words); {
-		name, value, with := strings.Cut(words[i], "=")
-		if !strings.HasPrefix(name, "--") || len(name) < 3 {
-			return nil, fmt.Errorf("%q is no argument of vllm bench serve\n\thint: write them as --name value, behind --",
-				words[i])
-		}
-		key := strings.ReplaceAll(strings.TrimPrefix(name, "--"), "-", "_")
-		i++
-		var values []*source.Value
-		if with {
-			values = append(values, typed(value))
-		}
-		for ; !with && i < len(words) && !strings.HasPrefix(words[i], "--"); i++ {
-			values = append(values, typed(words[i]))
-		}
-		if t.Has(key) {
-			return nil, errors.New(name + " is given twice")
-		}
-		t.Set(key, valueOf(values))
-	}
-	return t, nil
-}
-
-// valueOf is what stands behind a flag: nothing is true, and several words are a list.
-func valueOf(values []*source.Value) *source.Value {
-	switch len(values) {
-	case 0:
-		return &source.Value{Pos: place, Any: true}
-	case 1:
-		return values[0]
-	}
-	return &source.Value{Pos: place, Any: values}
-}
-
-// typed is a word with the type that a definition file would give it.
-func typed(word string) *source.Value {
-	v := &source.Value{Pos: place, Any: word}
-	if t, err := source.Parse("", []byte("v = "+word)); err == nil {
-		switch n := t.Get("v"); n.Any.(type) {
-		case int64, float64:
-			if !strings.ContainsAny(word, "_xobn\n") { // a number as the client's parser reads it, not inf or nan
-				v.Any = n.Any
-			}
-		}
-	}
-	return v
 }

@@ -72,7 +72,7 @@ func (r *Release) parse(args []string, late bool) ([]string, error) {
 		if value != nil {
 			values = []string{*value}
 		} else {
-			for i < len(args) && !isOption(args[i]) && len(values) < o.most() {
+			for i < len(args) && !isOption(args[i]) && len(values) < o.Most() {
 				values = append(values, args[i])
 				i++
 			}
@@ -211,20 +211,20 @@ func (r *Release) beginningWith(name string) (full []string) {
 	return full
 }
 
-// most is how many values the option takes.
-func (o *option) most() int {
-	switch o.Values {
+// Most is how many values the option takes.
+func (f Form) Most() int {
+	switch f.Values {
 	case "", "?":
 		return 1
 	case "+", "*":
 		return math.MaxInt
 	}
-	return o.exactly()
+	return f.exactly()
 }
 
 // exactly is a number of values that the option needs, 0 where that is not fixed.
-func (o *option) exactly() int {
-	n, _ := strconv.Atoi(o.Values)
+func (f Form) exactly() int {
+	n, _ := strconv.Atoi(f.Values)
 	return n
 }
 
