@@ -236,7 +236,7 @@ var Benches = []collect.Parser{
 // ofOffline tells the benchmarks of vLLM without a server.
 func ofOffline(client string) bool {
 	return slices.Contains([]string{"vllm bench latency", "vllm bench throughput", "vllm bench startup",
-		offline.OwnClient}, client)
+		"vllm bench mm-processor", offline.OwnClient}, client)
 }
 
 // ofVLLM tells vLLM's client and profllm's own, which writes the same file, ofSGLang the

@@ -7,6 +7,7 @@ type Offline struct {
 	Batch      *BatchLatency      `json:"batch,omitempty" jsonschema:"numbers of vllm bench latency"`
 	Throughput *OfflineThroughput `json:"throughput,omitempty" jsonschema:"numbers of vllm bench throughput"`
 	Startup    *Startup           `json:"startup,omitempty" jsonschema:"numbers of vllm bench startup"`
+	Processor  *Processor         `json:"processor,omitempty" jsonschema:"numbers of vllm bench mm-processor"`
 	Requests   *OfflineRequests   `json:"requests,omitempty" jsonschema:"times of single requests"`
 }
 
@@ -18,6 +19,22 @@ type OfflineRequests struct {
 	TPOT     *Timing `json:"tpot,omitempty" jsonschema:"time per token after the first, of answers with several"`
 	Queue    *Timing `json:"queue,omitempty" jsonschema:"time in the engine's queue, until scheduled"`
 	E2EL     *Timing `json:"e2el,omitempty" jsonschema:"queue, TTFT and the tokens after the first"`
+}
+
+// Processor is what the processing of images, videos and sounds takes before the model sees them.
+type Processor struct {
+	Completed    *int   `json:"completed_requests,omitempty"`
+	Failed       *int   `json:"failed_requests,omitempty"`
+	EncoderCalls *int64 `json:"encoder_calls,omitempty"`
+
+	E2EL          *Timing `json:"e2el,omitempty" jsonschema:"whole requests"`
+	Preprocessing *Timing `json:"preprocessing,omitempty" jsonschema:"all of a request before its encoder"`
+	HFProcessor   *Timing `json:"hf_processor,omitempty"`
+	Hashing       *Timing `json:"hashing,omitempty"`
+	CacheLookup   *Timing `json:"cache_lookup,omitempty"`
+	Merging       *Timing `json:"merging,omitempty"`
+	PromptUpdates *Timing `json:"prompt_updates,omitempty"`
+	Encoder       *Timing `json:"encoder,omitempty" jsonschema:"forward passes of the encoder"`
 }
 
 // FromScheduled is a TTFT that leaves out the queue.
@@ -78,6 +95,16 @@ func (o *Offline) Timings() []NamedTiming {
 		add("startup.warm", s.Warm)
 		add("startup.warm_compilation", s.WarmCompilation)
 		add("startup.warm_encoder_compilation", s.WarmEncoder)
+	}
+	if p := o.Processor; p != nil {
+		add("processor.e2el", p.E2EL)
+		add("processor.preprocessing", p.Preprocessing)
+		add("processor.hf_processor", p.HFProcessor)
+		add("processor.hashing", p.Hashing)
+		add("processor.cache_lookup", p.CacheLookup)
+		add("processor.merging", p.Merging)
+		add("processor.prompt_updates", p.PromptUpdates)
+		add("processor.encoder", p.Encoder)
 	}
 	if r := o.Requests; r != nil {
 		add("requests.ttft", r.TTFT)

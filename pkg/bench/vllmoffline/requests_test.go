@@ -117,3 +117,33 @@ func TestRequestsOfText(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrNotExist, name)
 	}
 }
+
+// The file of vLLM's benchmark of its multimodal processor, in ms, becomes timings in s.
+func TestProcessor(t *testing.T) {
+	const file = `{"completed": 10, "failed": 1, "mean_e2el_ms": 40.5, "median_e2el_ms": 40.0, "std_e2el_ms": 2.0,
+		"percentiles_e2el_ms": [[90.0, 44.0], [99.0, 50.0]],
+		"mm_processor_stats": {
+			"preprocessor_total_ms": {"mean": 20.0, "median": 19.0, "std": 1.0, "p90.0": 24.0, "p99.0": 25.0},
+			"encoder_forward_ms": {"mean": 10.0, "median": 9.0, "std": 1.0, "p90.0": 14.0, "p99.0": 15.0},
+			"num_encoder_calls": {"mean": 1.0, "median": 1.0, "std": 0.0, "p90.0": 1.0, "p99.0": 1.0}},
+		"encoder_summary": {"total_encoder_calls": 12, "num_requests_with_encoder_calls": 10},
+		"config": {"model": "m", "num_prompts": 11}, "timestamp": "2026-01-02T03:04:05"}`
+	p := parse(t, fstest.MapFS{"raw/mm-processor.json": {Data: []byte(file)}})
+	require.Empty(t, p.Warnings)
+	require.Zero(t, p.UnknownKeys)
+	require.Equal(t, "vllm-mm-processor", p.Benchmark.Kind)
+	require.Equal(t, "m", p.Model)
+	o := p.Metrics.Offline.Processor
+	require.Equal(t, []int{10, 1}, []int{*o.Completed, *o.Failed})
+	require.EqualValues(t, 12, *o.EncoderCalls)
+	require.InDelta(t, 0.0405, *o.E2EL.Mean, 1e-12)
+	require.Equal(t, map[string]float64{"50": 0.040, "90": 0.044, "99": 0.050}, rounded(o.E2EL.Percentiles))
+	require.Equal(t, map[string]float64{"50": 0.019, "90": 0.024, "99": 0.025}, rounded(o.Preprocessing.Percentiles))
+	require.InDelta(t, 0.010, *o.Encoder.Mean, 1e-12)
+	require.Equal(t, 10, *o.Encoder.N)
+	require.Nil(t, o.Hashing)
+	require.Equal(t, result.VerdictValid, judge(p).Verdict)
+
+	_, err := vllmoffline.Parser{}.Parse(fstest.MapFS{"mm-processor.json": {Data: []byte(`{"completed": 3}`)}})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}

@@ -37,6 +37,7 @@ var benches = []struct {
 	{"throughput", (*reader).throughput, throughputLog},
 	{"startup", (*reader).startup, startupLog},
 	{requests, (*reader).requests, requestsLog},
+	{processorName, (*reader).processor, func([]line, *result.Offline) bool { return false }}, // its text is a table of pandas
 }
 
 // A Parser reads latency.json, throughput.json, startup.json and requests.json of a folder, or the
@@ -97,7 +98,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		if len(errs) > 0 {
 			return part, errors.Join(errs...)
 		}
-		return part, fmt.Errorf("no latency, throughput, startup or requests of vLLM: %w", fs.ErrNotExist)
+		return part, fmt.Errorf("no latency, throughput, startup, requests or mm-processor of vLLM: %w", fs.ErrNotExist)
 	}
 	part.Benchmark.Kind = kind
 	if len(found) == 1 {
@@ -119,7 +120,7 @@ func (p Parser) console(out, sub fs.FS, name string) func() ([]line, string) {
 	}
 }
 
-var rankFile = regexp.MustCompile(`^[a-z]+-([0-9]{1,6})\.json(\.xz)?$`)
+var rankFile = regexp.MustCompile(`^[a-z-]+-([0-9]{1,6})\.json(\.xz)?$`)
 
 // ranksOf are the files of a benchmark: one, or one for each of the engines that shared it.
 func ranksOf(dir fs.FS, name string) []string {

@@ -252,7 +252,7 @@ func FuzzParse(f *testing.F) {
 		[]byte("Throughput: 1 requests/s, 2 tokens/s, 3 output tokens/s"))
 	f.Fuzz(func(t *testing.T, file, log []byte) {
 		out := fstest.MapFS{}
-		for _, name := range []string{"latency", "throughput", "startup", "requests"} {
+		for _, name := range []string{"latency", "throughput", "startup", "requests", "mm-processor"} {
 			out[name+".json"], out[name+".log"] = &fstest.MapFile{Data: file}, &fstest.MapFile{Data: log}
 		}
 		p, err := vllmoffline.Parser{}.Parse(out)

@@ -28,7 +28,7 @@ func Offline(ctx context.Context, p program.Process, kind string, args []string)
 	}
 	doc, err := map[string]func() (map[string]any, error){
 		"latency": o.latency, "throughput": o.throughput, "startup": o.startup,
-		"requests": o.requests,
+		"requests": o.requests, "mm-processor": o.processor,
 	}[kind]()
 	if err != nil {
 		return p.Fail(program.Usage, fmt.Errorf("vllm bench %s: %w", kind, err))
@@ -236,4 +236,33 @@ func (o offline) profile() error {
 	}
 	_, err = f.WriteString("range\n")
 	return errors.Join(err, f.Close())
+}
+
+// processor are requests with media, whose preprocessing takes half of their time.
+func (o offline) processor() (map[string]any, error) {
+	n, err := o.flags.Size("num-prompts", 10, 1)
+	if err != nil {
+		return nil, err
+	}
+	timing := func(ms float64) map[string]any {
+		stats := map[string]any{"mean": ms, "median": ms, "std": 0.0}
+		for _, p := range strings.Split(o.flags.Text("metric-percentiles", "99"), ",") {
+			stats["p"+p+".0"] = ms
+		}
+		return stats
+	}
+	var pairs [][2]float64
+	for _, p := range strings.Split(o.flags.Text("metric-percentiles", "99"), ",") {
+		rank, err := strconv.ParseFloat(p, 64)
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, [2]float64{rank, 40})
+	}
+	o.notice()
+	return map[string]any{"completed": n, "failed": 0, "mean_e2el_ms": 40.0, "median_e2el_ms": 40.0, "std_e2el_ms": 0.0,
+		"percentiles_e2el_ms": pairs, "encoder_summary": map[string]any{"total_encoder_calls": n,
+			"num_requests_with_encoder_calls": n},
+		"mm_processor_stats": map[string]any{"preprocessor_total_ms": timing(20), "encoder_forward_ms": timing(10)},
+		"config":             map[string]any{"model": o.flags.Text("model", ""), "num_prompts": n}}, nil
 }

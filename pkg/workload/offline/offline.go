@@ -1,5 +1,5 @@
 // Package offline turns a vllm-offline test into a step that runs one of vLLM's benchmarks without
-// a server: `vllm bench latency`, `throughput` or `startup`, or a program of profllm's that times
+// a server: `vllm bench latency`, `throughput`, `startup` or `mm-processor`, or a program of profllm's that times
 // each request, which vLLM has none for.
 //
 // One engine on one node is one process. Several engines, or one over several nodes, are one process
@@ -27,7 +27,7 @@ import (
 // Config is [cmd_args] of a vllm-offline test.
 type Config struct {
 	DockerImageURL string `toml:"docker_image_url"`   // Image: host#org/name:tag, or a path to a .sqsh file.
-	Benchmark      string `toml:"benchmark,required"` // latency, throughput, startup or requests.
+	Benchmark      string `toml:"benchmark,required"` // latency, throughput, startup, mm-processor or requests.
 	Model          string `toml:"model"`              // Hugging Face id or path; default Qwen/Qwen3-0.6B.
 	// Version of vLLM, or its beginning, whose options are checked; default: that of the image's tag.
 	EngineVersion string `toml:"engine_version"`
@@ -66,6 +66,7 @@ const (
 	throughput = "throughput"
 	startup    = "startup"
 	requests   = "requests"
+	processor  = "mm-processor"
 
 	defaultModel = "Qwen/Qwen3-0.6B"
 
@@ -93,17 +94,22 @@ var options = map[string][]string{
 		"random_prefix_len", "random_batch_size", "no_reranker", "random_mm_base_items_per_request",
 		"random_mm_num_mm_items_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config",
 		"asr_min_audio_len_sec", "asr_max_audio_len_sec"},
-	startup:  {"num_iters_cold", "num_iters_warmup", "num_iters_warm"},
+	startup: {"num_iters_cold", "num_iters_warmup", "num_iters_warm"},
+	processor: {"dataset_name", "num_prompts", "num_warmups", "dataset_path", "hf_subset", "hf_split", "output_len",
+		"metric_percentiles", "disable_tqdm", "random_input_len", "random_output_len", "random_range_ratio",
+		"random_prefix_len", "random_batch_size", "no_reranker", "random_mm_base_items_per_request",
+		"random_mm_num_mm_items_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config"},
 	requests: {"num_prompts", "dataset_path", "input_len", "output_len", "max_tokens", "temperature"},
 }
 
 // flags are the options that take no value.
 var flags = []string{"use_beam_search", "profile", "disable_detokenize", "no_oversample", "enable_multimodal_chat",
-	"hf_enable_torch_compile", "async_engine", "prequeue_requests", "disable_frontend_multiprocessing", "no_reranker"}
+	"hf_enable_torch_compile", "async_engine", "prequeue_requests", "disable_frontend_multiprocessing", "no_reranker",
+	"disable_tqdm"}
 
 // words are the options whose value is no number.
 var words = []string{"backend", "dataset_name", "dataset", "dataset_path", "lora_path", "lora_assignment", "hf_subset",
-	"hf_split", "hf_name", "random_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config"}
+	"hf_split", "hf_name", "metric_percentiles", "random_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config"}
 
 // Workload is a decoded vllm-offline test.
 type Workload struct {
@@ -128,7 +134,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		c.Add(source.Errorf(t.CmdArgs.Pos, "cmd_args.docker_image_url is required").
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
-	known := []string{latency, throughput, startup, requests}
+	known := []string{latency, throughput, startup, processor, requests}
 	if t.CmdArgs.Has("benchmark") && !slices.Contains(known, cfg.Benchmark) {
 		c.Add(source.Errorf(t.CmdArgs.PosOf("benchmark"), "unknown benchmark %q", cfg.Benchmark).
 			Hintf("%s", source.Suggest(cfg.Benchmark, known)))
@@ -404,8 +410,8 @@ const answerLimit = 5 * time.Minute
 // profilable says how profilers go around the benchmark.
 func (w *Workload) profilable(release string) *plan.Profilable {
 	p := &plan.Profilable{NoRange: "`" + Client(w.cfg.Benchmark) + "` leaves no result if it opens the range (--profile)"}
-	if w.cfg.Benchmark == startup {
-		p.NoRange = "`" + Client(startup) + "` cannot open a range"
+	if w.cfg.Benchmark == startup || w.cfg.Benchmark == processor {
+		p.NoRange = "`" + Client(w.cfg.Benchmark) + "` cannot open a range"
 	}
 	if w.cfg.Benchmark == requests {
 		p.VizOption = "--viztracer"
@@ -470,6 +476,8 @@ func (w *Workload) own() []plan.Word {
 		put("num_iters_cold", int64(3))
 		put("num_iters_warmup", int64(1))
 		put("num_iters_warm", int64(3))
+	case processor:
+		put("metric_percentiles", "50,90,95,99")
 	case throughput:
 		if !t.Has("dataset_path") && !t.Has("dataset") {
 			put("dataset_name", "random") // distinct prompts, drawn from the engine's seed

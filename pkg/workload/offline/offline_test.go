@@ -123,6 +123,7 @@ func TestOptions(t *testing.T) {
 		"benchmark = 'throughput'\n[cmd_args.engine]\nseed = 3": "vllm bench throughput --model m --seed 3 --dataset-name random",
 		"benchmark = 'throughput'\n[cmd_args.engine]\nenforce_eager = true\nall2all_backend = 'deepep_low_latency'\n[cmd_args.options]\ndataset_path = 'ShareGPT.json'\nnum_prompts = 9": "vllm bench throughput --model m --enforce-eager --all2all-backend deepep_low_latency --dataset-path ShareGPT.json --num-prompts 9",
 		"benchmark = 'startup'\n[cmd_args.options]\nnum_iters_cold = 5":                           "vllm bench startup --model m --num-iters-cold 5 --num-iters-warmup 1 --num-iters-warm 3",
+		"benchmark = 'mm-processor'\n[cmd_args.options]\nnum_prompts = 8":                         "vllm bench mm-processor --model m --num-prompts 8 --metric-percentiles 50,90,95,99",
 		"benchmark = 'latency'\n[cmd_args.options]\nuse_beam_search = true\nprofile = false":      "vllm bench latency --model m --use-beam-search",
 		"benchmark = 'latency'\nunchecked_options = 'new_one'\n[cmd_args.options]\nnew_one = 'x'": "vllm bench latency --model m --new-one x",
 	} {
