@@ -116,7 +116,8 @@ func (p *Plan) mount(in Input, install, hf string) error {
 		p.Mounts = append(p.Mounts, path.Join(install, r.Directory())+":"+r.MountPoint())
 	}
 	p.Mounts = append(p.Mounts, hf+":/root/.cache/huggingface", hf+":"+hf)
-	apart := func(l Load) bool { return !strings.HasPrefix(l.Dir+"/", p.Dir+"/") } // the steps of a sweep lie side by side
+	// the steps of a sweep lie side by side
+	apart := func(l Load) bool { return !strings.HasPrefix(l.Dir+"/", p.Dir+"/") }
 	beside := func(l LoadInput) bool { return l.Beside }
 	if slices.ContainsFunc(p.Loads, apart) || slices.ContainsFunc(in.Loads, beside) {
 		p.Mounts = append(p.Mounts, path.Dir(p.Dir)+":"+path.Dir(p.Dir))
