@@ -25,12 +25,14 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/editor"
+	table "github.com/profllm/profllm/pkg/engines"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/validity"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated reference pages")
@@ -45,7 +47,8 @@ func TestReference(t *testing.T) {
 	schemaJSON, err := json.MarshalIndent(schema, "", "  ")
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
+		"engines.md": enginesPage(),
+		"keys.md":    keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
 		"failures.md":                failuresPage(t),
 		"planted-faults.md":          plantedPage(),
 		"requirements.md":            requirementsPage(t),
@@ -64,6 +67,71 @@ func TestReference(t *testing.T) {
 		require.Equal(t, string(have), text, "%s is not current: make docs", file)
 	}
 	t.Run("man", testManPages)
+}
+
+// enginesPage is the table of engines.
+func enginesPage() string {
+	var b strings.Builder
+	b.WriteString(generated + "# What differs between engines\n\nprofllm plans runs of vLLM and of SGLang. Further columns are data " +
+		"for engines to come:\n[pkg/engines](../../pkg/engines/engines.go). While a load runs, profllm samples the metrics that the column of its\n" +
+		"engine names.\n\n| |")
+	for _, e := range table.All {
+		fmt.Fprintf(&b, " %s |", e.Name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(table.All)) + "\n")
+	for _, row := range []struct {
+		title string
+		of    func(table.Engine) string
+	}{
+		{"server", func(e table.Engine) string { return e.Serve }},
+		{"port", func(e table.Engine) string { return strconv.Itoa(e.Port) }},
+		{"client", func(e table.Engine) string { return e.Bench }},
+		{"lengths", func(e table.Engine) string { return e.InputLen + ", " + e.OutputLen }},
+		{"load", func(e table.Engine) string { return strings.TrimPrefix(e.Rate+", "+e.Concurrency, ", ") }},
+		{"model of the client", func(e table.Engine) string { return e.Model }},
+		{"results", func(e table.Engine) string { return e.Result }},
+		{"TP, PP, DP, EP", func(e table.Engine) string { return e.Parallel }},
+		{"requests running", func(e table.Engine) string { return e.Gauges.Running }},
+		{"requests waiting", func(e table.Engine) string { return e.Gauges.Waiting }},
+		{"share of the KV cache", func(e table.Engine) string { return e.Gauges.Cache }},
+	} {
+		b.WriteString("| " + row.title + " |")
+		for _, e := range table.All {
+			b.WriteString(" `" + row.of(e) + "` |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+	for _, e := range table.All {
+		if e.Note != "" {
+			fmt.Fprintf(&b, "- %s: %s.\n", e.Name, e.Note)
+		}
+	}
+	return b.String()
+}
+
+// The rows of the engines that have a workload say what the scripts of their runs say.
+//
+// covers: MET-3
+func TestEngineTable(t *testing.T) {
+	scripts := ""
+	require.NoError(t, filepath.WalkDir("../../pkg/render/testdata/golden", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		scripts += strings.Join(strings.Fields(strings.ReplaceAll(string(data), "\\\n", " ")), " ") + "\n"
+		return err
+	}))
+	for _, e := range table.All[:2] {
+		for _, want := range []string{e.Serve + " ", e.Bench + " ", e.InputLen + " ", e.OutputLen + " ", e.Concurrency + " "} {
+			require.Contains(t, scripts, want, e.Name)
+		}
+	}
+	for _, option := range strings.Split(table.All[0].Parallel, ", ") {
+		_, ok := arguments.Serve.Find(strings.TrimPrefix(option, "--"))
+		require.True(t, ok, option)
+	}
 }
 
 const generated = "<!-- Written by go test ./cmd/profllm -run TestReference -update. Do not edit. -->\n\n"

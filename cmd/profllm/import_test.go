@@ -191,7 +191,7 @@ func TestImportNames(t *testing.T) {
 	o := profllm(t, dir, nil, "import", "other.json", "--output", "ours")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr,
-		"other.json: unknown format; known are llm-d, inferencex, pytorch, srt-slurm, vllm-serve")
+		"other.json: unknown format; known are llm-d, inferencex, offline, pytorch, srt-slurm, vllm-serve")
 	o = profllm(t, dir, nil, "import", "ours/agg/raw/agg.json", "--output", "more")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "belongs to the run ours/agg\n\thint: profllm collect ours/agg")

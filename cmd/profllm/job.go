@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,33 +18,36 @@ import (
 	"github.com/profllm/profllm/pkg/collect/cache"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/summary"
+	"github.com/profllm/profllm/pkg/workload/offline"
 )
 
 type jobCmd struct {
-	Start   jobStartCmd   `cmd:"" help:"Claim the run for this job."`
-	Node    jobNodeCmd    `cmd:"" help:"Print the state, address and busy port slots of this node."`
-	Env     jobEnvCmd     `cmd:"" help:"Refuse unfit nodes, choose a port slot; write preflight.json, placement.json and job.env."`
-	Ray     jobRayCmd     `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
-	Profile jobProfileCmd `cmd:"" help:"Run a server under a profiler, and end only the server on a signal."`
-	Rank    jobRankCmd    `cmd:"" help:"Run a command with its rank as an option."`
-	Exec    jobExecCmd    `cmd:"" help:"Run a command with secrets in its environment."`
-	Contain jobContainCmd `cmd:"" help:"Run a step's task in a container and remove the container."`
-	Wait    jobWaitCmd    `cmd:"" help:"Wait until every role is ready."`
-	API     jobAPICmd     `cmd:"" name:"api" help:"Check the API before the first load."`
-	Turn    jobTurnCmd    `cmd:"" help:"Exit with 0 if a run of a sequence may begin, with 5 if a run before it failed."`
-	Load    jobLoadCmd    `cmd:"" help:"Prepare one of several loads and record its start."`
-	Enough  jobEnoughCmd  `cmd:"" help:"Exit with 0 if a load needs no further repeat."`
-	Until   jobUntilCmd   `cmd:"" help:"End the job when other runs are over."`
-	Watch   jobWatchCmd   `cmd:"" help:"Wait for a client; fail once a role has no instance left."`
-	Hold    jobHoldCmd    `cmd:"" help:"Keep a job going that only serves, until it is asked to stop."`
-	Check   jobCheckCmd   `cmd:"" help:"Look for the success line in a log."`
-	Stop    jobStopCmd    `cmd:"" help:"Stop every step of this job."`
-	Finish  jobFinishCmd  `cmd:"" help:"Write the sentinel and judge the run."`
+	Start    jobStartCmd    `cmd:"" help:"Claim the run for this job."`
+	Node     jobNodeCmd     `cmd:"" help:"Print the state, address and busy port slots of this node."`
+	Env      jobEnvCmd      `cmd:"" help:"Refuse unfit nodes, choose a port slot; write preflight.json, placement.json and job.env."`
+	Ray      jobRayCmd      `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
+	Profile  jobProfileCmd  `cmd:"" help:"Run a server under a profiler, and end only the server on a signal."`
+	Rank     jobRankCmd     `cmd:"" help:"Run a command with its rank as an option."`
+	Requests jobRequestsCmd `cmd:"" help:"Time the requests of a vLLM engine without a server."`
+	Exec     jobExecCmd     `cmd:"" help:"Run a command with secrets in its environment."`
+	Contain  jobContainCmd  `cmd:"" help:"Run a step's task in a container and remove the container."`
+	Wait     jobWaitCmd     `cmd:"" help:"Wait until every role is ready."`
+	API      jobAPICmd      `cmd:"" name:"api" help:"Check the API before the first load."`
+	Turn     jobTurnCmd     `cmd:"" help:"Exit with 0 if a run of a sequence may begin, with 5 if a run before it failed."`
+	Load     jobLoadCmd     `cmd:"" help:"Prepare one of several loads and record its start."`
+	Enough   jobEnoughCmd   `cmd:"" help:"Exit with 0 if a load needs no further repeat."`
+	Until    jobUntilCmd    `cmd:"" help:"End the job when other runs are over."`
+	Watch    jobWatchCmd    `cmd:"" help:"Wait for a client; fail once a role has no instance left."`
+	Hold     jobHoldCmd     `cmd:"" help:"Keep a job going that only serves, until it is asked to stop."`
+	Check    jobCheckCmd    `cmd:"" help:"Look for the success line in a log."`
+	Stop     jobStopCmd     `cmd:"" help:"Stop every step of this job."`
+	Finish   jobFinishCmd   `cmd:"" help:"Write the sentinel and judge the run."`
 }
 
 type runFlag struct {
@@ -395,6 +399,7 @@ type jobProfileCmd struct {
 	Mark    string   `required:"" help:"Marker in the environment of the server's process."`
 	Dir     string   `name:"run" placeholder:"DIR" help:"Wait for the job to stop its profilers before ending the server."`
 	Ranks   []int    `placeholder:"RANK" help:"Profile only these tasks of the step; default: all."`
+	Ranked  string   `placeholder:"FILE" help:"Word of the profiler's command in which %t is the task's rank."`
 	Command []string `arg:"" passthrough:"" help:"-- and the profiler's command, followed by the server's."`
 }
 
@@ -406,6 +411,11 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	if server := j.Unprofiled(c.Ranks, c.Mark, command); server != nil {
 		return jobError("profile", become(server, a.environ))
+	}
+	if rank, err := strconv.Atoi(a.env("SLURM_PROCID")); err == nil && c.Ranked != "" {
+		for i, word := range command {
+			command[i] = plan.Ranked(word, c.Ranked, rank)
+		}
 	}
 	j.Dir = c.Dir
 	code, err := j.RunProfiled(ctx, c.Mark, command, a.environ)
@@ -437,6 +447,17 @@ func (c jobRankCmd) Run(a *app) error {
 		return fail(exitUsage, jobError("rank", err))
 	}
 	return jobError("rank", become(argv, env))
+}
+
+type jobRequestsCmd struct {
+	Python string   `default:"python3" help:"Python that has vLLM."`
+	Args   []string `arg:"" passthrough:"" help:"-- and arguments of the engine and of the benchmark."`
+}
+
+// Run becomes the program that loads the engine, so that signals reach it and its exit code counts.
+func (c jobRequestsCmd) Run(a *app) error {
+	argv := append([]string{c.Python, "-c", offline.Program}, behindDashes(c.Args)...)
+	return jobError("requests", become(argv, a.environ))
 }
 
 // become replaces this process by a command.

@@ -36,7 +36,9 @@ type benchSuiteCmd struct {
 	Name      string   `default:"suite" help:"Name of the measurement, which groups its runs in reports."`
 	Resume    string   `placeholder:"DIR" help:"Continue the measurement of this folder: keep its runs that have a result."`
 	Client    string   `placeholder:"COMMAND" help:"Command that measures, such as \"vllm bench serve\", split into words as a shell would; default: profllm's client."`
-	Release   string   `placeholder:"VERSION" help:"Release of vLLM whose client --client is, to check its arguments; default: any."`
+	Image     string   `placeholder:"IMAGE" help:"Measure with vllm bench serve: of this machine if it has vllm, else of this image. Not with --client."`
+	Runtime   string   `placeholder:"PROGRAM" enum:",${runtimes}" default:"" help:"Program that runs the image, one of ${runtimes}; default: the first that is installed."`
+	Release   string   `placeholder:"VERSION" help:"Release of vLLM whose client --client or --image has, to check its arguments; default: any."`
 	Cache     string   `enum:"auto,empty,keep" default:"auto" help:"Prefix cache of the server before each run: auto (emptied if the server can), empty (a run fails if it cannot), keep."`
 	Parity    bool     `help:"Keep the prompt counts of the scripts that the suites are taken from; default: at least five for each request in flight."`
 	ShareGPT  string   `name:"sharegpt" placeholder:"FILE" help:"Data set of suite sharegpt."`
@@ -48,7 +50,7 @@ type benchSuiteCmd struct {
 
 // loads makes the runs that the command line names.
 func (c benchSuiteCmd) loads() ([]measure.Load, error) {
-	o := measure.Options{Any: c.List, Rule: suite.Prompts(c.Parity), Own: c.Client == "", Release: c.Release,
+	o := measure.Options{Any: c.List, Rule: suite.Prompts(c.Parity), Own: c.Client == "" && c.Image == "", Release: c.Release,
 		Files: map[string]string{"sharegpt": c.ShareGPT, "sonnet": c.Sonnet}}
 	o.Names, o.Flags = measure.Split(append([]string{c.Names}, c.Flags...))
 	return measure.Plan(o)
@@ -66,6 +68,11 @@ func (c benchSuiteCmd) Run(ctx context.Context, a *app) error {
 	s, err := c.session(ctx, a)
 	if err != nil {
 		return err
+	}
+	if c.Image != "" {
+		if err := c.imageClient(a, s, loads); err != nil {
+			return err
+		}
 	}
 	d := &document.Suites{Head: document.NewHead("bench-suite"), Dir: s.Dir, URL: s.URL, Model: s.Model,
 		Runs: entries(loads), Results: []document.Row{}}
@@ -159,6 +166,9 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 	if s.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
+	if c.Client != "" && c.Image != "" {
+		return nil, fail(exitUsage, errors.New("--client and --image both say what measures; use one of them"))
+	}
 	if c.Client != "" {
 		words, err := config.SplitWords(c.Client)
 		if err == nil && len(words) == 0 {
@@ -167,7 +177,7 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 		if err != nil {
 			return nil, fail(exitUsage, fmt.Errorf("--client: %w", err))
 		}
-		s.Program, s.Client = c.Client, client.Command(words, client.Stop{Signal: os.Interrupt, Wait: 10 * time.Second})
+		s.Program, s.Client = c.Client, client.Command(words, client.Stop{Signal: os.Interrupt, Wait: clientEnd})
 	}
 	if s.Simulated = standin.Owns(server.Owner()); s.Simulated {
 		a.logf("%s", standin.Notice)

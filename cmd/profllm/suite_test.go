@@ -216,6 +216,89 @@ exec "$BINARY" sim vllm bench serve "$@"
 	require.FileExists(t, filepath.Join(root, "concurrency-1/attempts/1/import.json"))
 }
 
+// vLLM's client is that of the machine if it has vllm, else that of an image, within an allocation
+// and without one. The record says which it was.
+//
+// covers: BEN-6
+func TestSuiteOfAnImage(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	for name, c := range map[string]struct {
+		programs []string // on PATH beside those of the system
+		env      []string
+		program  string
+		image    bool
+	}{
+		"vllm here":        {[]string{"vllm", "docker"}, nil, "vllm bench serve", false},
+		"no vllm":          {[]string{"docker"}, nil, "vllm bench serve in vllm/vllm-openai:v0.32.0", true},
+		"no vllm, in jobs": {[]string{"podman"}, []string{"SLURM_JOB_ID=17", "SLURM_STEP_ID=0", "SLURM_PROCID=0"}, "vllm bench serve in vllm/vllm-openai:v0.32.0", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			bin := filepath.Join(dir, "bin")
+			require.NoError(t, os.Mkdir(bin, 0o755))
+			texts := map[string]string{"vllm": "exec \"$BINARY\" sim vllm \"$@\""}
+			// A runtime whose images all have vllm: it runs what follows the image.
+			runtime := `echo "$@" >>"$CALLS"
+[ "$1" = run ] || exit 0
+while [ "$1" != vllm/vllm-openai:v0.32.0 ] && [ "$1" != docker.io/vllm/vllm-openai:v0.32.0 ]; do shift || exit 9; done
+shift 2
+exec "$BINARY" sim vllm "$@"`
+			texts["docker"], texts["podman"] = runtime, runtime
+			for _, p := range c.programs {
+				require.NoError(t, os.WriteFile(filepath.Join(bin, p), []byte("#!/bin/sh\n"+texts[p]+"\n"), 0o755))
+			}
+			calls := filepath.Join(dir, "calls")
+			all := slices.Concat(env, c.env, []string{"BINARY=" + binary, "CALLS=" + calls, "PATH=" + bin + ":/usr/bin:/bin"})
+			args := []string{"bench", "suite", "concurrency-4", "--base-url", address, "--image", "vllm/vllm-openai:v0.32.0"}
+			if c.programs[0] == "podman" { // it comes behind docker, which this machine may have
+				args = append(args, "--runtime", "podman")
+			}
+			got := profllm(t, dir, all, append(args, "--", "--num-prompts", "8")...)
+			require.Equal(t, exitOK, got.code, got.stderr)
+			root := onlyFolder(t, filepath.Join(dir, "results"))
+			r := readResult(t, filepath.Join(root, "concurrency-4"))
+			require.Equal(t, 8, *r.Results.CompletedRequests)
+			require.Equal(t, c.program, r.Provenance.Imported.From)
+			said, err := os.ReadFile(calls)
+			require.Equal(t, c.image, err == nil, "the runtime is asked only where it is needed")
+			if c.image {
+				require.Contains(t, string(said), "--network=host", "the server may be on this machine")
+				require.Contains(t, string(said), "source="+root, "results are written there")
+				require.NotContains(t, string(said), "--gpus", "a client needs none")
+			}
+		})
+	}
+	dir := t.TempDir()
+	empty := append(slices.Clone(env), "PATH="+dir)
+	got := profllm(t, dir, empty, "bench", "suite", "concurrency-4", "--base-url", address, "--image", "a:1")
+	require.Equal(t, exitUsage, got.code, got.stderr)
+	require.Contains(t, got.stderr, "neither vllm nor a program that runs images")
+	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", address, "--image", "a:1", "--client", "x")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.stderr, "--client and --image both say what measures")
+}
+
+// The suites in place of vLLM's other scripts are measured by profllm's client and by vLLM's.
+func TestSuiteOfScripts(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	for _, client := range [][]string{nil, {"--client", "\"$BINARY\" sim vllm bench serve", "--release", "0.32.0"}} {
+		dir := t.TempDir()
+		args := append([]string{"bench", "suite", "structured,documents-asked1,prefixes", "--base-url", address}, client...)
+		for i := range args {
+			args[i] = strings.Replace(args[i], "\"$BINARY\"", binary, 1)
+		}
+		got := profllm(t, dir, env, args...)
+		require.Equal(t, exitOK, got.code, got.stderr)
+		root := onlyFolder(t, filepath.Join(dir, "results"))
+		for name, want := range map[string]int{"structured-grammar": 100, "structured-free": 100, "documents-asked1": 8, "prefixes-100": 100, "prefixes-1": 100} {
+			r := readResult(t, filepath.Join(root, name))
+			require.Equal(t, want, *r.Results.CompletedRequests, name)
+		}
+	}
+}
+
 // A run of which no request completes is invalid, though the client left a file.
 //
 // covers: BEN-13

@@ -456,6 +456,7 @@ func TestVLLMOffline(t *testing.T) {
 		"latency":    "input_len = 32\noutput_len = 8\nbatch_size = 4\nnum_iters_warmup = 1\nnum_iters = 5",
 		"throughput": "num_prompts = 16\nrandom_input_len = 32\nrandom_output_len = 8",
 		"startup":    "num_iters_cold = 1\nnum_iters_warmup = 1\nnum_iters_warm = 1",
+		"requests":   "num_prompts = 16\ninput_len = 32\noutput_len = 8",
 	} {
 		text += fmt.Sprintf(`
 [[Tests]]
@@ -492,6 +493,12 @@ distributed_executor_backend = "uni"
 			require.EqualValues(t, 16*8, *off.Throughput.OutputTokens, "an end of text ends no answer")
 		case "startup":
 			require.Equal(t, 1, *off.Startup.Cold.N)
+		case "requests":
+			require.Equal(t, 16, *off.Requests.TTFT.N)
+			require.Positive(t, off.Requests.TTFT.Percentiles["50"])
+			require.Positive(t, *off.Requests.TPOT.Mean)
+			require.EqualValues(t, 16*8, *off.Throughput.OutputTokens, "an end of text ends no answer")
+			require.LessOrEqual(t, *off.Requests.E2EL.Mean, *off.Throughput.Duration)
 		}
 	}
 }

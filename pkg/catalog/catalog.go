@@ -233,9 +233,10 @@ var Benches = []collect.Parser{
 	collect.Of{Parser: vllmoffline.Parser{}, Client: ofOffline},
 }
 
-// ofOffline tells vLLM's benchmarks without a server.
+// ofOffline tells the benchmarks of vLLM without a server.
 func ofOffline(client string) bool {
-	return slices.Contains([]string{"vllm bench latency", "vllm bench throughput", "vllm bench startup"}, client)
+	return slices.Contains([]string{"vllm bench latency", "vllm bench throughput", "vllm bench startup",
+		"vllm bench mm-processor", offline.OwnClient}, client)
 }
 
 // ofVLLM tells vLLM's client and profllm's own, which writes the same file, ofSGLang the

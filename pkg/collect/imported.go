@@ -63,7 +63,7 @@ func (c *Collector) importedResult(it interchange.Item, mark run.Import) *result
 	r.Derive()
 	r.MetricsVersion = result.MetricsVersion
 	r.Validity = validity.Judge(r, it.Evidence)
-	switch numbers := r.Results.Measured() &&
+	switch numbers := (r.Results.Measured() || r.Results.Offline != nil) &&
 		(r.Results.CompletedRequests == nil || *r.Results.CompletedRequests > 0); {
 	case numbers && r.Validity.Valid:
 		r.Status = result.Completed

@@ -22,8 +22,8 @@ func Outside(dir string, p *plan.Plan) (folders, files []string, err error) {
 			folders = append(folders, at)
 		}
 	}
-	for _, role := range p.Roles {
-		if role.Report != "" && !filepath.IsLocal(role.Report) {
+	for _, role := range p.Reporters(nil) {
+		if !filepath.IsLocal(role.Report) {
 			files = append(files, outsideReport(dir, &role))
 		}
 	}

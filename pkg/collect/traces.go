@@ -19,11 +19,11 @@ func addTraces(e *evidence, d *draft) {
 	if e.plan == nil {
 		return
 	}
+	for _, role := range e.plan.Reporters(e.load) {
+		d.traced(e, role.ReportPattern(), reports(e, &role))
+	}
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
-		if role.Report != "" {
-			d.traced(e, role.ReportPattern(), reports(e, role))
-		}
 		if role.TraceDir != "" && e.load != nil && len(e.load.Clients) > 0 {
 			d.traced(e, role.TraceDir+"/"+plan.TraceFiles, torchTraces(e, role))
 		}

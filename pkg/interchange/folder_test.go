@@ -148,6 +148,10 @@ func FuzzPyTorch(f *testing.F) {
 	fuzz(f, "a.pytorch.json", "serve-latest.pytorch.json", "offline.pytorch.json")
 }
 
+func FuzzOffline(f *testing.F) {
+	fuzz(f, "offline.log", "../../bench/vllmoffline/testdata/composed/requests.log")
+}
+
 func FuzzSRTSlurm(f *testing.F) {
 	fuzz(f, "benchmark-rollup.json", "benchmark-rollup.json", "rollup-aiperf.json", "rollup-mlperf.json")
 }

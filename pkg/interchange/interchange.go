@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/bench/vllmoffline"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/validity"
 )
@@ -37,18 +38,19 @@ const (
 	InferenceX Format = "inferencex" // row of InferenceX, or a list of them
 	PyTorch    Format = "pytorch"    // PyTorch benchmark records, as vLLM writes them
 	SRTSlurm   Format = "srt-slurm"  // benchmark-rollup.json of srt-slurm
+	Offline    Format = "offline"    // console text of pysheeet's benchmark without a server
 	VLLMServe  Format = "vllm-serve" // result of vllm bench serve, also of a sweep, its summary.json or summary.csv
 )
 
 // from names the program that writes a format.
 var from = map[Format]string{
 	LLMD: "llm-d-benchmark", InferenceX: "InferenceX", PyTorch: "vLLM", SRTSlurm: "srt-slurm",
-	VLLMServe: "vllm bench serve",
+	Offline: "offline_bench.py", VLLMServe: "vllm bench serve",
 }
 
 // Names lists the formats that are read.
 func Names() string {
-	return strings.Join([]string{string(LLMD), string(InferenceX), string(PyTorch), string(SRTSlurm),
+	return strings.Join([]string{string(LLMD), string(InferenceX), string(Offline), string(PyTorch), string(SRTSlurm),
 		string(VLLMServe)}, ", ")
 }
 
@@ -77,6 +79,9 @@ var ErrUnknown = errors.New("unknown format")
 func Read(file string, data []byte) (Format, []Item, error) {
 	if path.Ext(file) == ".csv" {
 		return readCSV(file, data)
+	}
+	if vllmoffline.IsText(data) {
+		return readOffline(file, data)
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	docs, err := documents(file, data)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/profllm/profllm/pkg/engines"
 	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -20,18 +21,15 @@ import (
 // GaugeInterval is the time between two looks at the engines' gauges.
 const GaugeInterval = time.Second
 
-// Gauges are the engines' gauges that are sampled while a client runs, in the
-// order of the columns.
-var Gauges = []string{"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"}
+// Gauges is how many gauges of an engine are sampled while a client runs: its requests running and
+// waiting, and the share of its KV cache that is used, in the order of the columns.
+const Gauges = 3
 
-// generated is the counter that follows the gauges in a line, of engines that have it.
-const generated = "vllm:generation_tokens_total"
-
-// ParseGauges reads a line of a GaugeFile: when which engine was looked at, its Gauges, and
+// ParseGauges reads a line of a GaugeFile: when which engine was looked at, its gauges, and
 // behind them the tokens that it has generated, if it says so.
 func ParseGauges(line string) (at float64, role string, values []float64, ok bool) {
 	words := strings.Split(strings.TrimSpace(line), ",")
-	if n := len(words) - 2 - len(Gauges); n != 0 && n != 1 {
+	if n := len(words) - 2 - Gauges; n != 0 && n != 1 {
 		return 0, "", nil, false
 	}
 	for _, w := range slices.Concat(words[:1], words[2:]) {
@@ -109,20 +107,13 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 				return
 			}
 			page, _ := promtext.Read(&body) // lines it does not understand are no reason to drop the rest
-			line := fmt.Sprintf("%.3f,%s", float64(at.UnixMilli())/1000, role)
-			for _, name := range Gauges {
-				v, ok := page.Sum(name)
-				if !ok {
-					return
-				}
-				line += fmt.Sprintf(",%g", v)
-			}
-			if v, ok := page.Sum(generated); ok {
-				line += fmt.Sprintf(",%.0f", v)
+			line, ok := sampled(page)
+			if !ok {
+				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			fmt.Fprintln(&lines, line)
+			fmt.Fprintf(&lines, "%.3f,%s%s\n", float64(at.UnixMilli())/1000, role, line)
 		})
 	}
 	asked.Wait()
@@ -144,4 +135,25 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 		return err
 	}
 	return f.Close()
+}
+
+// sampled are the columns of an engine's page: its gauges, and the tokens it has generated if it
+// counts them. It is false for a page of no engine that is known.
+func sampled(page *promtext.Snapshot) (columns string, ok bool) {
+	has := func(name string) bool { _, ok := page.Sum(name); return ok }
+	e := engines.Of(has)
+	if e == nil {
+		return "", false
+	}
+	for _, name := range []string{e.Gauges.Running, e.Gauges.Waiting, e.Gauges.Cache} {
+		v, ok := page.Sum(name)
+		if !ok {
+			return "", false
+		}
+		columns += fmt.Sprintf(",%g", v)
+	}
+	if v, ok := page.Sum(e.Gauges.Generated); ok {
+		columns += fmt.Sprintf(",%.0f", v)
+	}
+	return columns, true
 }

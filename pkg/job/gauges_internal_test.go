@@ -2,13 +2,17 @@ package job
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/profllm/profllm/pkg/engines"
+	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,4 +38,29 @@ func TestGaugesGoRoundTheProxy(t *testing.T) {
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, "time_s,role,running,waiting,kv_cache,generated_tokens\n1000.000,serve,3,1,0.5,12\n", string(data))
+}
+
+// Each engine calls its gauges by names of its own, which a table has; a page of none is left out.
+//
+// covers: MET-3
+func TestGaugesOfEachEngine(t *testing.T) {
+	for _, e := range engines.All {
+		text := fmt.Sprintf("%s 3\n%s 1\n%s 0.25\n", e.Gauges.Running, e.Gauges.Waiting, e.Gauges.Cache)
+		want := ",3,1,0.25"
+		if e.Gauges.Generated != "" {
+			text, want = text+e.Gauges.Generated+" 7\n", want+",7"
+		}
+		page, err := promtext.Read(strings.NewReader(text))
+		require.NoError(t, err)
+		line, ok := sampled(page)
+		require.True(t, ok, e.Name)
+		require.Equal(t, want, line, e.Name)
+		_, _, values, ok := ParseGauges("1000.000,serve" + line)
+		require.True(t, ok, e.Name)
+		require.Equal(t, []float64{3, 1, 0.25}, values[:Gauges])
+	}
+	page, err := promtext.Read(strings.NewReader("other:running 3\n"))
+	require.NoError(t, err)
+	_, ok := sampled(page)
+	require.False(t, ok)
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
@@ -296,7 +297,10 @@ func Find(name string) (Metric, error) {
 		if m.Key == key {
 			return m, nil
 		}
-		known = append(known, m.Key)
+		// Whoever asks for a tpot means that of a served load.
+		if !strings.HasPrefix(m.Key, "offline.requests.") || strings.Contains(name, "requests") {
+			known = append(known, m.Key)
+		}
 	}
 	if f, stat, ok := result.SplitKey(key); ok {
 		return latency(f, stat, key), nil

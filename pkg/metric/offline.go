@@ -21,6 +21,13 @@ var Timings = []Timing{
 	{"startup.warm", "warm start"},
 	{"startup.warm_compilation", "compilation, warm"},
 	{"startup.warm_encoder_compilation", "encoder compilation, warm"},
+	{"processor.e2el", "requests with media"},
+	{"processor.preprocessing", "preprocessing of media"},
+	{"processor.encoder", "encoder of media"},
+	{"requests.ttft", "TTFT from scheduling"},
+	{"requests.tpot", "TPOT without a server"},
+	{"requests.queue", "time in the queue"},
+	{"requests.e2el", "E2EL without a server"},
 }
 
 // OfflineRates are those of vllm bench throughput.

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +18,9 @@ func (p *Plan) capture(in Input, service Service, n *nsys) error {
 	pos := in.Test.Nsys.PosOf("capture_range")
 	if !in.Test.Nsys.Has("capture_range") {
 		pos = in.Test.Nsys.PosOf("preset")
+	}
+	if len(p.profilable()) > 0 {
+		return p.captureSteps(pos)
 	}
 	note := func(text string) { p.Notes = append(p.Notes, pos.String()+": "+text) }
 	if service.Torch == nil || service.Torch.Range == nil {
@@ -72,7 +74,7 @@ func (p *Plan) clientProfiles() bool {
 // Profiles reports whether a profiler runs in an engine or around one, so that the end of the
 // engines takes longer.
 func (p *Plan) Profiles() bool {
-	return p.Tracing != nil || slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Report != "" })
+	return p.Tracing != nil || len(p.Reporters(nil)) > 0
 }
 
 // Traces reports whether the job starts and stops a profiler inside of the role's engine.

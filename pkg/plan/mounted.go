@@ -29,6 +29,11 @@ func (p *Plan) outputsMounted(in Input) error {
 			}
 		}
 	}
+	for _, s := range p.profilable() {
+		if r := s.reporter(); r.Report != "" && s.Container {
+			c.Add(p.reportMounted(in, &r))
+		}
+	}
 	return c.Err()
 }
 

@@ -61,7 +61,7 @@ func (p *Plan) nsys(in Input, service Service) error {
 	if err != nil {
 		return err
 	}
-	if p.captures(service, &n) && n.CaptureRangeEnd == "" {
+	if n.CaptureRangeEnd == "" && (p.captures(service, &n) || n.CaptureRange == byProfilerAPI && len(p.profilable()) > 0) {
 		n.CaptureRangeEnd = "repeat" // nsys would end the server with the first range
 	}
 	err = p.wrapEngines(in.Test.Nsys.Pos, wrapper{name: "nsys", output: n.Output,

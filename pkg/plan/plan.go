@@ -403,6 +403,13 @@ type Step struct {
 
 	Secrets []Secret `json:"secrets,omitempty"` // variables that this step alone is given, by its own processes
 
+	// what a profiler around the step's first rank writes, as of a role; "" for none
+	Report      string `json:"report,omitempty"`
+	ReportKind  string `json:"report_kind,omitempty"`
+	ReportRanks []int  `json:"report_ranks,omitempty"` // ranks that the profiler is around, in order; nil: all
+
+	Profile *Profilable `json:"-"` // how a profiler goes around the step, nil: not at all; while planning
+
 	Result *ResultFile `json:"-"` // the file in raw that a measuring step writes, nil: none; while planning
 	Inner  int         `json:"-"` // where in Argv the command proper begins, behind what only starts it; while planning
 }

@@ -40,6 +40,12 @@ func (p *Plan) selected(table *source.Table, n *nsys) (map[string][]int, error) 
 			}
 		}
 	}
+	for _, s := range p.profilable() {
+		known, most = union(known, []string{s.Name}), max(most, s.Tasks())
+		if own := selectRanks(s, table, n); len(own) > 0 && (!table.Has("roles") || slices.Contains(n.Roles, s.Name)) {
+			ranks[s.Name] = own
+		}
+	}
 	for _, name := range n.Roles {
 		if !slices.Contains(known, name) {
 			c.Add(source.Errorf(table.PosOf("roles"), "nsys.roles: there is no engine %q", name).

@@ -75,6 +75,8 @@ func (p *Plan) soundLoad(l *Load) error {
 			return fmt.Errorf("clients[%d].nodes, of %q: %w", k, c.Name, err)
 		case !pathElement(c.Name):
 			return fmt.Errorf("clients[%d].name is not a file name: %q", k, c.Name)
+		case c.Report != "" && !filepath.IsAbs(c.Report) && !filepath.IsLocal(c.Report):
+			return fmt.Errorf("clients[%d].report is outside the run's directory: %q", k, c.Report)
 		case !p.inside(c.Log):
 			return fmt.Errorf("clients[%d].log is outside the run's directory: %q", k, c.Log)
 		}

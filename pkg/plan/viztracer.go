@@ -29,6 +29,14 @@ func (p *Plan) viztracer(in Input) error {
 	if v.Enable != nil && !*v.Enable {
 		return nil
 	}
+	if i := slices.IndexFunc(p.profilable(), func(s *Step) bool { return s.Profile.VizOption != "" }); i >= 0 {
+		for _, key := range []string{"binary", "extra_args"} {
+			if in.Test.Viz.Has(key) {
+				return source.Errorf(in.Test.Viz.KeyPos(key), "viztracer.%s has no effect: %s runs VizTracer itself, "+
+					"around its requests only", key, p.profilable()[i].Name).Hintf("remove it")
+			}
+		}
+	}
 	if in.Simulated || v.Binary == "" {
 		v.Binary = "viztracer" // a rehearsal has a stand-in of that name
 	}

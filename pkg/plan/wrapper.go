@@ -131,8 +131,11 @@ func enabled(t *source.Table) bool {
 // wrapEngines puts a profiler around the engines. Each report is named after its role, its rank
 // and its host: servers that share a name would overwrite each other's.
 func (p *Plan) wrapEngines(pos source.Pos, w wrapper) error {
-	if !path.IsAbs(w.output) {
-		w.output = path.Join("raw", w.output)
+	steps := p.profilable()
+	for _, s := range steps {
+		if w.ranks == nil || len(w.ranks[s.Name]) > 0 {
+			p.wrapStep(w, s)
+		}
 	}
 	for i := range p.Roles {
 		r := &p.Roles[i]
@@ -146,17 +149,36 @@ func (p *Plan) wrapEngines(pos source.Pos, w wrapper) error {
 	if p.Job.Grace > 0 {
 		p.Job.Grace += Seconds(ReportWait)
 	}
-	p.Notes = append(p.Notes, pos.String()+": "+w.name+" profiles the servers, so the results cannot be a baseline")
+	what := "the servers"
+	if len(steps) > 0 {
+		what = "the benchmark"
+	}
+	p.Notes = append(p.Notes, pos.String()+": "+w.name+" profiles "+what+", so the results cannot be a baseline")
 	return nil
+}
+
+// A stem begins the names of reports: as the plan keeps it, and as the profiler is told it.
+type stem struct{ kept, written string }
+
+// reportStem is that of a role or step, up to the rank.
+func (p *Plan) reportStem(w wrapper, name string) stem {
+	output := w.output
+	if !path.IsAbs(output) {
+		output = path.Join("raw", output)
+	}
+	s := stem{kept: output + "-" + name + "-"}
+	s.written = s.kept
+	if !path.IsAbs(s.kept) {
+		s.written = path.Join(p.Dir, s.kept)
+	}
+	return s
 }
 
 // wrapEngine puts a profiler around one engine.
 func (p *Plan) wrapEngine(pos source.Pos, w wrapper, r *Role) error {
-	file := w.output + "-" + r.Name + "-"
-	r.Report, r.ReportKind = file+"0", w.kind
-	if !path.IsAbs(file) {
-		file = path.Join(p.Dir, file)
-	}
+	stem := p.reportStem(w, r.Name)
+	file := stem.written
+	r.Report, r.ReportKind = stem.kept+"0", w.kind
 	rank := "0"
 	if r.servers() > 1 { // every rank is a server
 		if rank = w.rank; rank == "" {

@@ -73,7 +73,7 @@ func (l *Live) engines(lines []string) {
 		}
 		before[role] = last[role]
 		last[role] = look{at, gauges[0], gauges[1], gauges[2], 0}
-		if len(gauges) > len(job.Gauges) {
+		if len(gauges) > job.Gauges {
 			last[role] = look{at, gauges[0], gauges[1], gauges[2], gauges[3]}
 		}
 	}

@@ -1,13 +1,44 @@
 package result
 
 // Offline is what a benchmark without a server measured: `vllm bench latency`,
-// `throughput` and `startup`. It is never mixed with the numbers of a load client:
-// a batch is no request, and nothing of it was streamed.
+// `throughput` and `startup`, and `profllm job requests`. It is never mixed with the
+// numbers of a load client: a batch is no request, and nothing of it was streamed.
 type Offline struct {
 	Batch      *BatchLatency      `json:"batch,omitempty" jsonschema:"numbers of vllm bench latency"`
 	Throughput *OfflineThroughput `json:"throughput,omitempty" jsonschema:"numbers of vllm bench throughput"`
 	Startup    *Startup           `json:"startup,omitempty" jsonschema:"numbers of vllm bench startup"`
+	Processor  *Processor         `json:"processor,omitempty" jsonschema:"numbers of vllm bench mm-processor"`
+	Requests   *OfflineRequests   `json:"requests,omitempty" jsonschema:"times of single requests"`
 }
+
+// OfflineRequests are the times of single requests, as the engine took them. The statistics are of
+// the requests of all engines together.
+type OfflineRequests struct {
+	TTFTFrom string  `json:"ttft_from" jsonschema:"moment from which TTFT counts: scheduled, when the engine began with the prompt (the queue is not in TTFT)"`
+	TTFT     *Timing `json:"ttft,omitempty" jsonschema:"time to the first token"`
+	TPOT     *Timing `json:"tpot,omitempty" jsonschema:"time per token after the first, of answers with several"`
+	Queue    *Timing `json:"queue,omitempty" jsonschema:"time in the engine's queue, until scheduled"`
+	E2EL     *Timing `json:"e2el,omitempty" jsonschema:"queue, TTFT and the tokens after the first"`
+}
+
+// Processor is what the processing of images, videos and sounds takes before the model sees them.
+type Processor struct {
+	Completed    *int   `json:"completed_requests,omitempty"`
+	Failed       *int   `json:"failed_requests,omitempty"`
+	EncoderCalls *int64 `json:"encoder_calls,omitempty"`
+
+	E2EL          *Timing `json:"e2el,omitempty" jsonschema:"whole requests"`
+	Preprocessing *Timing `json:"preprocessing,omitempty" jsonschema:"all of a request before its encoder"`
+	HFProcessor   *Timing `json:"hf_processor,omitempty"`
+	Hashing       *Timing `json:"hashing,omitempty"`
+	CacheLookup   *Timing `json:"cache_lookup,omitempty"`
+	Merging       *Timing `json:"merging,omitempty"`
+	PromptUpdates *Timing `json:"prompt_updates,omitempty"`
+	Encoder       *Timing `json:"encoder,omitempty" jsonschema:"forward passes of the encoder"`
+}
+
+// FromScheduled is a TTFT that leaves out the queue.
+const FromScheduled = "scheduled"
 
 // BatchLatency is the time from a batch of prompts to its last token.
 type BatchLatency struct {
@@ -43,7 +74,7 @@ type Timing struct {
 	Mean        *float64           `json:"mean_s,omitempty"`
 	Std         *float64           `json:"std_s,omitempty" jsonschema:"standard deviation of the population"`
 	Percentiles map[string]float64 `json:"percentiles_s,omitempty" jsonschema:"by rank in percent, such as 99; interpolated linearly"`
-	Values      []float64          `json:"values_s,omitempty" jsonschema:"value of every iteration, in order"`
+	Values      []float64          `json:"values_s,omitempty" jsonschema:"value of every iteration, in order; of requests none"`
 }
 
 // Timings lists what was timed, by key of the record, in a fixed order.
@@ -64,6 +95,22 @@ func (o *Offline) Timings() []NamedTiming {
 		add("startup.warm", s.Warm)
 		add("startup.warm_compilation", s.WarmCompilation)
 		add("startup.warm_encoder_compilation", s.WarmEncoder)
+	}
+	if p := o.Processor; p != nil {
+		add("processor.e2el", p.E2EL)
+		add("processor.preprocessing", p.Preprocessing)
+		add("processor.hf_processor", p.HFProcessor)
+		add("processor.hashing", p.Hashing)
+		add("processor.cache_lookup", p.CacheLookup)
+		add("processor.merging", p.Merging)
+		add("processor.prompt_updates", p.PromptUpdates)
+		add("processor.encoder", p.Encoder)
+	}
+	if r := o.Requests; r != nil {
+		add("requests.ttft", r.TTFT)
+		add("requests.tpot", r.TPOT)
+		add("requests.queue", r.Queue)
+		add("requests.e2el", r.E2EL)
 	}
 	return all
 }

@@ -53,7 +53,7 @@ func runVLLM(ctx context.Context, p program.Process, args []string) int {
 		return vllm.Serve(ctx, p, args[1:])
 	case len(args) >= 2 && args[0] == "bench" && args[1] == "serve":
 		return client.Bench(ctx, p, args[2:])
-	case len(args) >= 2 && args[0] == "bench" && slices.Contains([]string{"latency", "throughput", "startup"}, args[1]):
+	case len(args) >= 2 && args[0] == "bench" && slices.Contains([]string{"latency", "throughput", "startup", "mm-processor"}, args[1]):
 		return tool.Offline(ctx, p, args[1], args[2:])
 	default:
 		return p.Fail(program.Usage, fmt.Errorf("vllm %s is not simulated: want serve, or bench with serve, latency, throughput or startup",
@@ -67,6 +67,9 @@ func runPython(ctx context.Context, p program.Process, args []string) int {
 	}
 	if len(args) == 0 {
 		return p.Fail(program.Missing, errors.New("python3 without a script is not simulated"))
+	}
+	if args[0] == "-c" && len(args) > 1 && strings.HasPrefix(args[1], tool.RequestsProgram) {
+		return tool.Offline(ctx, p, "requests", args[2:])
 	}
 	if args[0] == "-m" && len(args) > 1 {
 		return sglang.Run(ctx, p, args[1], args[2:])

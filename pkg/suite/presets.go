@@ -8,7 +8,8 @@ const all = "inf"
 // random is the data set of most suites, with lengths that do not vary.
 var random = Value{"dataset_name", "random"}
 
-// Suites are all suites: the eight types of bench.sh, then the four sweeps of sweep.sh.
+// Suites are all suites: the eight types of bench.sh, then the four sweeps of sweep.sh, then loads of
+// our own after benchmark scripts of vLLM that are no command of it.
 var Suites = []Suite{
 	{
 		Name: "throughput", Group: Bench, About: "saturates the scheduler",
@@ -75,7 +76,49 @@ var Suites = []Suite{
 		Fixed: []Value{random, in(512), rate(all), unlimited, prompts(100)},
 		Each:  each("", out, 64, 128, 256, 512, 1024, 2048),
 	},
+
+	{
+		Name: "structured", Group: Scripts, About: "what answers of a form cost: compare with the free ones",
+		Fixed: []Value{random, in(512), out(128), rate(all), concurrency(16), prompts(100)},
+		Each: []Variant{
+			{"free", []Value{{extraBody, `{}`}}},
+			form("json", `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},`+
+				`"required":["name","age"]}`),
+			form("regex", `"[A-Z][a-z]{2,11} [0-9]{1,3}"`),
+			form("choice", `["yes","no","unknown"]`),
+			form("grammar", `"root ::= pair (\", \" pair)*\npair ::= [a-z]+ \"=\" [0-9]+"`),
+		},
+	},
+	{
+		Name: "documents", Group: Scripts, About: "questions about long documents that the prefix cache holds, or not",
+		Fixed: []Value{repetition, {"prefix_repetition_prefix_len", int64(20_000)},
+			{"prefix_repetition_suffix_len", int64(64)}, {"prefix_repetition_num_prefixes", int64(8)},
+			{"prefix_repetition_output_len", int64(10)}, rate(all), unlimited},
+		Each: []Variant{ // questions about each document
+			{"asked1", []Value{prompts(8)}}, {"asked2", []Value{prompts(16)}}, {"asked4", []Value{prompts(32)}},
+		},
+	},
+	{
+		Name: "prefixes", Group: Scripts, About: "the gain of prefix caching by the prompts that share a prefix",
+		Fixed: []Value{repetition, {"prefix_repetition_prefix_len", int64(1024)},
+			{"prefix_repetition_suffix_len", int64(128)}, {"prefix_repetition_output_len", int64(64)}, rate(all),
+			concurrency(16), prompts(100)},
+		Each: each("", prefixes, 100, 10, 1),
+	},
 }
+
+// extraBody is a JSON object that every request of a load has.
+const extraBody = "extra_body"
+
+// form is a run whose answers have a form, as JSON.
+func form(kind, text string) Variant {
+	return Variant{kind, []Value{{extraBody, `{"structured_outputs":{"` + kind + `":` + text + `}}`}}}
+}
+
+// repetition is the data set of prompts that share prefixes.
+var repetition = Value{"dataset_name", "prefix_repetition"}
+
+func prefixes(n int) Value { return Value{"prefix_repetition_num_prefixes", int64(n)} }
 
 // unlimited is the value of runs whose requests in flight have no limit.
 var unlimited = Value{maxConcurrency, Unlimited}

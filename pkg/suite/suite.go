@@ -1,6 +1,7 @@
 // Package suite knows the suites of loads that profllm brings: which runs each has, and the
 // arguments of each run. Their values are those of the benchmark and sweep scripts of the public
-// project pysheeet (src/llm/vllm/bench.sh and sweep.sh), so that results can be compared.
+// project pysheeet (src/llm/vllm/bench.sh and sweep.sh), so that results can be compared. Those of
+// the group "scripts" are our own, after benchmark scripts of vLLM that are no command of it.
 //
 // A suite is data: a run is a name and a table of arguments of `vllm bench serve`. The package
 // measures nothing; [[Tests.phases]] and `profllm bench suite` use the tables.
@@ -21,6 +22,8 @@ import (
 const (
 	Bench = "bench" // the types of a client benchmark
 	Sweep = "sweep" // sweeps over one argument of the client
+	// Scripts are loads of our own, in place of scripts below vLLM's benchmarks folder.
+	Scripts = "scripts"
 )
 
 // Names are the names that a list with commas has.
@@ -207,17 +210,26 @@ func Same(runs []Run, over *source.Table) (key, name string) {
 	return "", ""
 }
 
+// A label is how an argument is called in labels.
+type label struct{ key, short string }
+
 // labelled are the arguments of which a label tells, and how.
-var labelled = []struct{ key, short string }{
+var labelled = []label{
 	{"random_input_len", "in"}, {"random_output_len", "out"}, {"sonnet_input_len", "in"}, {"sonnet_output_len", "out"},
 	{"sonnet_prefix_len", "prefix"}, {"prefix_repetition_prefix_len", "prefix"},
 	{"prefix_repetition_suffix_len", "in"}, {"prefix_repetition_output_len", "out"},
+	{"prefix_repetition_num_prefixes", "prefixes"},
 	{"request_rate", "rate"}, {maxConcurrency, "c"}, {numPrompts, "n"},
 }
 
 // Label names the suite and its parameters: prefill-in512-out1-rate4-n100. It can name a file.
 func (r *Run) Label(t *source.Table) string {
 	words := []string{r.Suite}
+	for _, key := range r.Varies {
+		if !slices.ContainsFunc(labelled, func(l label) bool { return l.key == key }) {
+			words[0] = r.Name // nothing else would tell it from the others
+		}
+	}
 	for _, l := range labelled {
 		v := t.Get(l.key)
 		if v == nil {

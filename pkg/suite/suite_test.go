@@ -1,6 +1,7 @@
 package suite_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -168,4 +169,35 @@ func equal(t *testing.T, names []string, rule suite.Prompts, want string) {
 		}
 	}
 	require.Equal(t, rows, got)
+}
+
+// The loads in place of vLLM's other scripts: each differs from the others of its suite in what it
+// is about, and a load without it is among them.
+func TestScripts(t *testing.T) {
+	runs, unknown := suite.Expand([]string{suite.Scripts})
+	require.Empty(t, unknown)
+	var names []string
+	seen := map[string]bool{}
+	for _, r := range runs {
+		names = append(names, r.Name)
+		a := r.Merged(source.NewTable(source.Pos{}), source.Pos{}, suite.Enough)
+		text := fmt.Sprint(a.Plain())
+		require.False(t, seen[text], r.Name)
+		seen[text] = true
+		label, _ := a.Get("label").Text()
+		require.False(t, seen[label], label)
+		seen[label] = true
+		if body, ok := a.Get("extra_body").Text(); ok {
+			var form map[string]map[string]any
+			require.NoError(t, json.Unmarshal([]byte(body), &form), "%s: %s", r.Name, body)
+			if kind := strings.TrimPrefix(r.Name, "structured-"); kind != "free" {
+				require.Contains(t, form["structured_outputs"], kind)
+			}
+		}
+	}
+	require.Equal(t, strings.Fields("structured-free structured-json structured-regex structured-choice structured-grammar "+
+		"documents-asked1 documents-asked2 documents-asked4 prefixes-100 prefixes-10 prefixes-1"), names)
+	a := runs[6].Arguments(source.Pos{}, suite.Enough).Plain()
+	require.EqualValues(t, 16, a["num_prompts"], "eight documents, each asked twice")
+	require.EqualValues(t, 8, a["prefix_repetition_num_prefixes"])
 }

@@ -30,6 +30,10 @@ var headlines = map[string][]headline{
 		{"offline.throughput.total_token_throughput",
 			func(m *result.Metrics) bool { return m.Offline.Throughput.TotalTokenThroughput != nil },
 			hasOfflineThroughput},
+		{"offline.processor.e2el.mean_s", func(m *result.Metrics) bool { return timed(m.Offline.Processor.E2EL) },
+			func(m *result.Metrics) bool { return m.Offline.Processor != nil }},
+		{"offline.requests.ttft.mean_s", func(m *result.Metrics) bool { return timed(m.Offline.Requests.TTFT) },
+			func(m *result.Metrics) bool { return m.Offline.Requests != nil }},
 	},
 	// Every load client: ours, vLLM's, SGLang's, AIPerf, GuideLLM, inference-perf.
 	"serve": {

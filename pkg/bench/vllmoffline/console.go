@@ -28,8 +28,9 @@ type line struct {
 
 var (
 	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-	// The lines that any of the three tables has.
-	interesting = regexp.MustCompile(`latency:|Throughput:|^Total num |startup time|compilation time|Startup time|ompilation time percentiles|^\s*[0-9.]+%: |^(COLD|WARM) STARTUP:|STARTUP TIME BENCHMARK`)
+	// The lines that any of the tables has.
+	interesting = regexp.MustCompile(`latency:|Throughput:|^Total num |startup time|compilation time|Startup time|ompilation time percentiles|^\s*[0-9.]+%: |^(COLD|WARM) STARTUP:|STARTUP TIME BENCHMARK` +
+		`|^={10,}|^Running benchmark with |"data_parallel_size":|requests:  |duration \(s\):|tokens:  |/s\):  |\(ms\):  `)
 
 	average     = regexp.MustCompile(`^(Avg|Std) latency: ([0-9.eE+-]+) seconds$`)
 	percentile  = regexp.MustCompile(`^([0-9.]+)% percentile latency: ([0-9.eE+-]+) seconds$`)
@@ -51,7 +52,11 @@ func consoleLines(dir fs.FS, name string) ([]line, string) {
 		return nil, name
 	}
 	defer f.Close()
-	var lines []line
+	return linesOf(f), name
+}
+
+// linesOf reads such lines until the text ends or cannot be read.
+func linesOf(f io.Reader) (lines []line) {
 	in := bufio.NewReaderSize(io.LimitReader(f, maxLog), maxLine)
 	for number := 1; ; number++ {
 		raw, long, err := in.ReadLine() // a longer line comes in pieces, which no table has
@@ -60,7 +65,7 @@ func consoleLines(dir fs.FS, name string) ([]line, string) {
 			raw = nil
 		}
 		if err != nil {
-			return lines, name
+			return lines
 		}
 		text := string(raw)
 		text = strings.TrimRight(escapes.ReplaceAllString(text[strings.LastIndexByte(strings.TrimRight(text, "\r"),

@@ -1,8 +1,8 @@
-// Package vllmoffline reads what vLLM's benchmarks without a server leave behind:
-// `vllm bench latency`, `throughput` and `startup`, as JSON (--output-json) or as
-// the console text where there is no file.
+// Package vllmoffline reads what benchmarks of vLLM without a server leave behind:
+// `vllm bench latency`, `throughput` and `startup`, and `profllm job requests`, as JSON
+// (--output-json) or as the console text where there is no file.
 //
-// All three may lie in one folder: together they fill one record's offline part,
+// All of them may lie in one folder: together they fill one record's offline part,
 // and none of a load client's keys. The package does not judge the numbers.
 //
 //	part, err := vllmoffline.Parser{}.Parse(os.DirFS("run/raw"))
@@ -27,7 +27,7 @@ import (
 // kind is what the record calls the benchmarks, each by its own name.
 const kind = "vllm-offline"
 
-// benches are the three, by the names of their files, and how each is read.
+// benches are all of them, by the names of their files, and how each is read.
 var benches = []struct {
 	name string
 	file func(*reader, pyjson.Value, *result.Offline) error
@@ -36,9 +36,11 @@ var benches = []struct {
 	{"latency", (*reader).latency, latencyLog},
 	{"throughput", (*reader).throughput, throughputLog},
 	{"startup", (*reader).startup, startupLog},
+	{requests, (*reader).requests, requestsLog},
+	{processorName, (*reader).processor, func([]line, *result.Offline) bool { return false }}, // its text is a table of pandas
 }
 
-// A Parser reads latency.json, throughput.json and startup.json of a folder, or the
+// A Parser reads latency.json, throughput.json, startup.json and requests.json of a folder, or the
 // same with .xz, and .log for each of them that is not there. Of engines that shared a
 // benchmark, each has left a file with the rank of its first process: throughput-4.json.
 type Parser struct {
@@ -50,7 +52,7 @@ type Parser struct {
 var errNoBench = errors.New("not of vllm bench")
 
 // Parse returns what was measured, and a warning for everything it had to go past.
-// The error is fs.ErrNotExist if nothing of the three is there, or a file of that
+// The error is fs.ErrNotExist if nothing of them is there, or a file of that
 // name is another program's.
 func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	sub, err := fs.Sub(out, cmp.Or(p.Dir, "."))
@@ -62,7 +64,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	var found, sources []string
 	var errs []error
 	for _, b := range benches {
-		r := &reader{&clientfile.File{}, &part}
+		r := &reader{File: &clientfile.File{}, part: &part}
 		before := *m.Offline
 		ranks := ranksOf(sub, b.name)
 		err := r.all(sub, ranks, b.file, m.Offline)
@@ -87,7 +89,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 				continue
 			}
 			r.Name, source, m.FromLog = name, name, true
-			r.Warn(result.Recovered, pyjson.Value{}, b.name, "read from console text")
+			r.recovered(b.name, lines)
 		}
 		part.Warnings = append(part.Warnings, r.Warnings...)
 		found, sources = append(found, "vllm-"+b.name), append(sources, source)
@@ -96,7 +98,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		if len(errs) > 0 {
 			return part, errors.Join(errs...)
 		}
-		return part, fmt.Errorf("no latency, throughput or startup of vllm bench: %w", fs.ErrNotExist)
+		return part, fmt.Errorf("no latency, throughput, startup, requests or mm-processor of vLLM: %w", fs.ErrNotExist)
 	}
 	part.Benchmark.Kind = kind
 	if len(found) == 1 {
@@ -118,7 +120,7 @@ func (p Parser) console(out, sub fs.FS, name string) func() ([]line, string) {
 	}
 }
 
-var rankFile = regexp.MustCompile(`^[a-z]+-([0-9]{1,6})\.json(\.xz)?$`)
+var rankFile = regexp.MustCompile(`^[a-z-]+-([0-9]{1,6})\.json(\.xz)?$`)
 
 // ranksOf are the files of a benchmark: one, or one for each of the engines that shared it.
 func ranksOf(dir fs.FS, name string) []string {
@@ -157,12 +159,15 @@ func (r *reader) all(dir fs.FS, files []string, read func(*reader, pyjson.Value,
 		if err != nil {
 			return err
 		}
-		if len(files) > 1 && into.Throughput != nil {
+		if len(files) > 1 && r.pool == nil && into.Throughput != nil {
 			sum = together(sum, into.Throughput)
 		}
 	}
 	if sum != nil {
 		into.Throughput = sum
+	}
+	if r.pool != nil {
+		r.pool.fill(into)
 	}
 	return nil
 }
@@ -195,6 +200,7 @@ func together(sum, one *result.OfflineThroughput) *result.OfflineThroughput {
 type reader struct {
 	*clientfile.File
 	part *result.Part
+	pool *pool // requests of the files read so far; nil for other benchmarks
 }
 
 // timing reads a mean, a list and percentiles; nil if there is nothing of them. One

@@ -247,11 +247,12 @@ func FuzzParse(f *testing.F) {
 	for _, name := range []string{"latency", "throughput", "startup"} {
 		f.Add(sample(f, "composed/"+name+".json"), sample(f, "composed/"+name+".log"))
 	}
+	f.Add(columns(3, 0.5, 2).Data, sample(f, "composed/requests.log"))
 	f.Add([]byte(`{"avg_latency": 1e999, "latencies": [NaN], "percentiles": {"1e5": 3}}`),
 		[]byte("Throughput: 1 requests/s, 2 tokens/s, 3 output tokens/s"))
 	f.Fuzz(func(t *testing.T, file, log []byte) {
 		out := fstest.MapFS{}
-		for _, name := range []string{"latency", "throughput", "startup"} {
+		for _, name := range []string{"latency", "throughput", "startup", "requests", "mm-processor"} {
 			out[name+".json"], out[name+".log"] = &fstest.MapFile{Data: file}, &fstest.MapFile{Data: log}
 		}
 		p, err := vllmoffline.Parser{}.Parse(out)

@@ -3,22 +3,32 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/sim/engine"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
-// Offline is `vllm bench latency`, `throughput` or `startup`: it loads nothing, and the numbers that
-// it writes follow from the arguments alone.
+// RequestsProgram begins the text of profllm's benchmark of single requests (workload/offline).
+const RequestsProgram = `"""profllm requests`
+
+// Offline is `vllm bench latency`, `throughput` or `startup`, or profllm's benchmark of single
+// requests: it loads nothing, and the numbers that it writes follow from the arguments alone.
 func Offline(ctx context.Context, p program.Process, kind string, args []string) int {
 	f := program.ParseFlags(args)
 	o := offline{Process: p, flags: &f}
+	if err := o.profile(); err != nil {
+		return p.Fail(program.Failed, err)
+	}
 	doc, err := map[string]func() (map[string]any, error){
 		"latency": o.latency, "throughput": o.throughput, "startup": o.startup,
+		"requests": o.requests, "mm-processor": o.processor,
 	}[kind]()
 	if err != nil {
 		return p.Fail(program.Usage, fmt.Errorf("vllm bench %s: %w", kind, err))
@@ -49,9 +59,10 @@ func (o offline) notice() {
 	o.say("profllm sim: no model was loaded, every number below is made up")
 }
 
-// Times that the simulated engine takes: of a token, of a start, of a compilation, s.
+// Times that the simulated engine takes, s.
 const (
 	tokenTime   = 0.001
+	firstTime   = 0.020 // of a prompt
 	startTime   = 12.0
 	compileTime = 4.0
 )
@@ -162,4 +173,96 @@ func (o offline) startup() (map[string]any, error) {
 	}
 	o.notice()
 	return doc, nil
+}
+
+// requests are those of the engines in the order of their prompts: half of them wait, and each waits
+// as long as half of an answer takes.
+func (o offline) requests() (map[string]any, error) {
+	n, err := o.flags.Size("num-prompts", 50, 1)
+	if err != nil {
+		return nil, err
+	}
+	if n, err = o.share(n); err != nil {
+		return nil, err
+	}
+	in, err := o.flags.Size("input-len", 16, 1)
+	if err != nil {
+		return nil, err
+	}
+	most, err := o.flags.Size("max-tokens", 128, 1)
+	if err != nil {
+		return nil, err
+	}
+	out, err := o.flags.Size("output-len", most, 1)
+	if err != nil {
+		return nil, err
+	}
+	columns := map[string][]float64{}
+	add := func(key string, value float64) { columns[key] = append(columns[key], value) }
+	answer := float64(out) * tokenTime
+	for i := range n {
+		add("input_lens", float64(in))
+		add("output_lens", float64(out))
+		add("queue_times", answer/2*float64(i%2))
+		add("ttfts", firstTime+tokenTime*float64(i%10))
+		add("decode_times", float64(out-1)*tokenTime)
+	}
+	o.notice()
+	doc := map[string]any{"model_id": o.flags.Text("model", ""), "elapsed_time": 2*answer + firstTime, "num_requests": n,
+		"ttft_from": "scheduled", "vllm_version": program.Version}
+	for key, values := range columns {
+		doc[key] = values
+	}
+	return doc, nil
+}
+
+// profile leaves what profilers would: that a capture range of nsys was opened, or a trace without
+// calls.
+func (o offline) profile() error {
+	if file := o.flags.Text("viztracer", ""); file != "" {
+		text, err := json.Marshal(vizReport{Simulated: true, By: program.Version, Command: o.Args, Events: noCalls})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, append(text, '\n'), 0o644)
+	}
+	ranges := o.Env(engine.RangesVar)
+	if !o.flags.Bool("profile", false) || ranges == "" || !strings.Contains(o.flags.Text("profiler-config", ""), "cuda") {
+		return nil
+	}
+	f, err := os.OpenFile(ranges, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("range\n")
+	return errors.Join(err, f.Close())
+}
+
+// processor are requests with media, whose preprocessing takes half of their time.
+func (o offline) processor() (map[string]any, error) {
+	n, err := o.flags.Size("num-prompts", 10, 1)
+	if err != nil {
+		return nil, err
+	}
+	timing := func(ms float64) map[string]any {
+		stats := map[string]any{"mean": ms, "median": ms, "std": 0.0}
+		for _, p := range strings.Split(o.flags.Text("metric-percentiles", "99"), ",") {
+			stats["p"+p+".0"] = ms
+		}
+		return stats
+	}
+	var pairs [][2]float64
+	for _, p := range strings.Split(o.flags.Text("metric-percentiles", "99"), ",") {
+		rank, err := strconv.ParseFloat(p, 64)
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, [2]float64{rank, 40})
+	}
+	o.notice()
+	return map[string]any{"completed": n, "failed": 0, "mean_e2el_ms": 40.0, "median_e2el_ms": 40.0, "std_e2el_ms": 0.0,
+		"percentiles_e2el_ms": pairs, "encoder_summary": map[string]any{"total_encoder_calls": n,
+			"num_requests_with_encoder_calls": n},
+		"mm_processor_stats": map[string]any{"preprocessor_total_ms": timing(20), "encoder_forward_ms": timing(10)},
+		"config":             map[string]any{"model": o.flags.Text("model", ""), "num_prompts": n}}, nil
 }

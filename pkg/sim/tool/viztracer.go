@@ -21,6 +21,10 @@ type vizReport struct {
 	Events    []map[string]any `json:"traceEvents"`
 }
 
+// noCalls are the events of a trace that has none.
+var noCalls = []map[string]any{{"name": "process_name", "ph": "M", "pid": 1,
+	"args": map[string]any{"name": "profllm sim: no call was traced"}}}
+
 // VizTracer is `viztracer [options] -- COMMAND`: it runs a command and leaves a trace that says
 // it has none of its calls.
 func VizTracer(ctx context.Context, p program.Process, args []string) int {
@@ -41,8 +45,7 @@ func VizTracer(ctx context.Context, p program.Process, args []string) int {
 		return code
 	}
 	text, err := json.Marshal(vizReport{Simulated: true, By: program.Version, Command: command, Exit: code,
-		Events: []map[string]any{{"name": "process_name", "ph": "M", "pid": 1,
-			"args": map[string]any{"name": "profllm sim: no call was traced"}}}})
+		Events: noCalls})
 	if err == nil {
 		err = os.WriteFile(output, append(text, '\n'), 0o644)
 	}

@@ -1,5 +1,6 @@
 // Package offline turns a vllm-offline test into a step that runs one of vLLM's benchmarks without
-// a server: `vllm bench latency`, `throughput` or `startup`.
+// a server: `vllm bench latency`, `throughput`, `startup` or `mm-processor`, or a program of profllm's that times
+// each request, which vLLM has none for.
 //
 // One engine on one node is one process. Several engines, or one over several nodes, are one process
 // for each GPU, which vLLM's external launcher joins, as under torchrun.
@@ -7,10 +8,13 @@ package offline
 
 import (
 	"cmp"
+	_ "embed" // the program that times requests
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -23,7 +27,7 @@ import (
 // Config is [cmd_args] of a vllm-offline test.
 type Config struct {
 	DockerImageURL string `toml:"docker_image_url"`   // Image: host#org/name:tag, or a path to a .sqsh file.
-	Benchmark      string `toml:"benchmark,required"` // latency, throughput or startup.
+	Benchmark      string `toml:"benchmark,required"` // latency, throughput, startup, mm-processor or requests.
 	Model          string `toml:"model"`              // Hugging Face id or path; default Qwen/Qwen3-0.6B.
 	// Version of vLLM, or its beginning, whose options are checked; default: that of the image's tag.
 	EngineVersion string `toml:"engine_version"`
@@ -40,16 +44,31 @@ type Config struct {
 // Name is the value of test_template_name.
 const Name = "vllm-offline"
 
+// Program is the text in Python that times the requests of vLLM's engine. `profllm job requests`
+// runs it where the engine is, in a container or not.
+//
+//go:embed requests.py
+var Program string
+
+// OwnClient is the client of tests whose benchmark is profllm's own.
+const OwnClient = "profllm job requests"
+
 // Client is who measures, for the record.
-func Client(benchmark string) string { return "vllm bench " + benchmark }
+func Client(benchmark string) string {
+	if benchmark == requests {
+		return OwnClient
+	}
+	return "vllm bench " + benchmark
+}
 
 const (
 	latency    = "latency"
 	throughput = "throughput"
 	startup    = "startup"
+	requests   = "requests"
+	processor  = "mm-processor"
 
-	defaultModel   = "Qwen/Qwen3-0.6B"
-	defaultPrompts = 1000 // of vllm bench throughput
+	defaultModel = "Qwen/Qwen3-0.6B"
 
 	tpKey, ppKey, dpKey = "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
 	executorKey         = "distributed_executor_backend"
@@ -58,6 +77,9 @@ const (
 	rendezvous     = "rendezvous"
 	rendezvousPort = 29500
 )
+
+// defaultPrompts are the prompts of the benchmarks that several engines share.
+var defaultPrompts = map[string]int64{throughput: 1000, requests: 50}
 
 // options are those of each benchmark beside the engine's, in vLLM 0.8 to 0.32.
 var options = map[string][]string{
@@ -73,15 +95,21 @@ var options = map[string][]string{
 		"random_mm_num_mm_items_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config",
 		"asr_min_audio_len_sec", "asr_max_audio_len_sec"},
 	startup: {"num_iters_cold", "num_iters_warmup", "num_iters_warm"},
+	processor: {"dataset_name", "num_prompts", "num_warmups", "dataset_path", "hf_subset", "hf_split", "output_len",
+		"metric_percentiles", "disable_tqdm", "random_input_len", "random_output_len", "random_range_ratio",
+		"random_prefix_len", "random_batch_size", "no_reranker", "random_mm_base_items_per_request",
+		"random_mm_num_mm_items_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config"},
+	requests: {"num_prompts", "dataset_path", "input_len", "output_len", "max_tokens", "temperature"},
 }
 
 // flags are the options that take no value.
 var flags = []string{"use_beam_search", "profile", "disable_detokenize", "no_oversample", "enable_multimodal_chat",
-	"hf_enable_torch_compile", "async_engine", "prequeue_requests", "disable_frontend_multiprocessing", "no_reranker"}
+	"hf_enable_torch_compile", "async_engine", "prequeue_requests", "disable_frontend_multiprocessing", "no_reranker",
+	"disable_tqdm"}
 
 // words are the options whose value is no number.
 var words = []string{"backend", "dataset_name", "dataset", "dataset_path", "lora_path", "lora_assignment", "hf_subset",
-	"hf_split", "hf_name", "random_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config"}
+	"hf_split", "hf_name", "metric_percentiles", "random_range_ratio", "random_mm_limit_mm_per_prompt", "random_mm_bucket_config"}
 
 // Workload is a decoded vllm-offline test.
 type Workload struct {
@@ -106,7 +134,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 		c.Add(source.Errorf(t.CmdArgs.Pos, "cmd_args.docker_image_url is required").
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
-	known := []string{latency, throughput, startup}
+	known := []string{latency, throughput, startup, processor, requests}
 	if t.CmdArgs.Has("benchmark") && !slices.Contains(known, cfg.Benchmark) {
 		c.Add(source.Errorf(t.CmdArgs.PosOf("benchmark"), "unknown benchmark %q", cfg.Benchmark).
 			Hintf("%s", source.Suggest(cfg.Benchmark, known)))
@@ -178,7 +206,7 @@ func (w *Workload) checkOptions(c *source.Complaints) {
 				c.Addf(v.Pos, "options.%s is a switch: true or false, not %s", key, v.Describe())
 			}
 		case slices.Contains(words, plain):
-		case strings.HasSuffix(plain, "_sec") || strings.HasSuffix(plain, "_ratio"):
+		case plain == "temperature" || strings.HasSuffix(plain, "_sec") || strings.HasSuffix(plain, "_ratio"):
 			if !isFloat {
 				c.Addf(v.Pos, "options.%s must be a number, not %s", key, v.Describe())
 			}
@@ -319,9 +347,9 @@ func (w *Workload) fits(l layout, gpus int) error {
 
 // several refuses what does not go with several processes.
 func (w *Workload) several(l layout) error {
-	if l.dp > 1 && w.cfg.Benchmark != throughput {
+	if l.dp > 1 && defaultPrompts[w.cfg.Benchmark] == 0 {
 		return source.Errorf(w.cfg.Engine.PosOf(dpKey), "`%s` measures one engine, not %d",
-			Client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\", or data_parallel_size = 1")
+			Client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\" or \"requests\", or data_parallel_size = 1")
 	}
 	if v := w.cfg.Engine.Get(executorKey); v != nil {
 		if name, _ := v.Text(); name != external {
@@ -333,7 +361,7 @@ func (w *Workload) several(l layout) error {
 		return source.Errorf(v.Pos, "options.async_engine does not go with data_parallel_size %d", l.dp).
 			Hintf("remove it")
 	}
-	prompts, pos := int64(defaultPrompts), w.cfg.Options.PosOf("num_prompts")
+	prompts, pos := defaultPrompts[w.cfg.Benchmark], w.cfg.Options.PosOf("num_prompts")
 	if v := w.cfg.Options.Get("num_prompts"); v != nil {
 		prompts, _ = v.Int()
 	}
@@ -350,8 +378,8 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	if err != nil {
 		return plan.Service{}, err
 	}
-	argv := append(plan.Texts("vllm", "bench", w.cfg.Benchmark, "--model", w.cfg.Model), w.engine(l)...)
-	argv = append(argv, w.own()...)
+	argv := append(w.program(), plan.Texts("--model", w.cfg.Model)...)
+	argv = append(append(argv, w.engine(l)...), w.own()...)
 	file := w.cfg.Benchmark + ".json"
 	s := plan.Service{
 		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Client: Client(w.cfg.Benchmark), GPUs: l.gpus(),
@@ -361,17 +389,58 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	}
 	step := plan.Step{
 		Name: w.cfg.Benchmark, Nodes: cl.All(), Container: true, Env: cl.Visible(), Argv: argv,
-		Log: "logs/" + w.cfg.Benchmark + "-%t.log",
+		Log:     "logs/" + w.cfg.Benchmark + "-%t.log",
+		Profile: w.profilable(s.Release),
 	}
 	if l.joined {
 		file = w.cfg.Benchmark + "-%t.json"
 		step.TasksPerNode = l.perNode
 		step.Argv = joined(argv, l.tp*l.pp)
+		step.Profile.Inner = len(step.Argv) - len(argv)
 		s.Ports = []plan.Port{{Name: rendezvous, Base: rendezvousPort, Step: 1, Count: 1}}
 	}
 	step.Result = &plan.ResultFile{Option: "--output-json", Name: file}
 	s.Steps = []plan.Step{step}
 	return s, nil
+}
+
+// answerLimit bounds what an engine may take to end a profile.
+const answerLimit = 5 * time.Minute
+
+// profilable says how profilers go around the benchmark.
+func (w *Workload) profilable(release string) *plan.Profilable {
+	p := &plan.Profilable{NoRange: "`" + Client(w.cfg.Benchmark) + "` leaves no result if it opens the range (--profile)"}
+	if w.cfg.Benchmark == startup || w.cfg.Benchmark == processor {
+		p.NoRange = "`" + Client(w.cfg.Benchmark) + "` cannot open a range"
+	}
+	if w.cfg.Benchmark == requests {
+		p.VizOption = "--viztracer"
+	}
+	if defaultPrompts[w.cfg.Benchmark] == 0 {
+		return p
+	}
+	p.Range = func() (words []plan.Word, env []plan.Var, err error) {
+		options, vars, err := arguments.CUDAProfiler(release, answerLimit)
+		for _, v := range vars {
+			env = append(env, plan.Var{Name: v.Name, Value: plan.Text(v.Value)})
+		}
+		if !w.cfg.Options.Has("profile") {
+			options = append(options, "--profile")
+		}
+		if err == nil && w.cfg.Engine.Has("profiler_config") {
+			err = errors.New("the engine has a profiler_config of its own")
+		}
+		return plan.Texts(options...), env, err
+	}
+	return p
+}
+
+// program are the first words of the benchmark.
+func (w *Workload) program() []plan.Word {
+	if w.cfg.Benchmark == requests {
+		return append([]plan.Word{plan.Self()}, plan.Texts("job", "requests", "--")...)
+	}
+	return plan.Texts("vllm", "bench", w.cfg.Benchmark)
 }
 
 // joined are the words of a process of several, which is told its rank.
@@ -407,6 +476,8 @@ func (w *Workload) own() []plan.Word {
 		put("num_iters_cold", int64(3))
 		put("num_iters_warmup", int64(1))
 		put("num_iters_warm", int64(3))
+	case processor:
+		put("metric_percentiles", "50,90,95,99")
 	case throughput:
 		if !t.Has("dataset_path") && !t.Has("dataset") {
 			put("dataset_name", "random") // distinct prompts, drawn from the engine's seed

@@ -123,6 +123,7 @@ func TestOptions(t *testing.T) {
 		"benchmark = 'throughput'\n[cmd_args.engine]\nseed = 3": "vllm bench throughput --model m --seed 3 --dataset-name random",
 		"benchmark = 'throughput'\n[cmd_args.engine]\nenforce_eager = true\nall2all_backend = 'deepep_low_latency'\n[cmd_args.options]\ndataset_path = 'ShareGPT.json'\nnum_prompts = 9": "vllm bench throughput --model m --enforce-eager --all2all-backend deepep_low_latency --dataset-path ShareGPT.json --num-prompts 9",
 		"benchmark = 'startup'\n[cmd_args.options]\nnum_iters_cold = 5":                           "vllm bench startup --model m --num-iters-cold 5 --num-iters-warmup 1 --num-iters-warm 3",
+		"benchmark = 'mm-processor'\n[cmd_args.options]\nnum_prompts = 8":                         "vllm bench mm-processor --model m --num-prompts 8 --metric-percentiles 50,90,95,99",
 		"benchmark = 'latency'\n[cmd_args.options]\nuse_beam_search = true\nprofile = false":      "vllm bench latency --model m --use-beam-search",
 		"benchmark = 'latency'\nunchecked_options = 'new_one'\n[cmd_args.options]\nnew_one = 'x'": "vllm bench latency --model m --new-one x",
 	} {
@@ -130,6 +131,47 @@ func TestOptions(t *testing.T) {
 		require.NoError(t, err, args)
 		require.Equal(t, want, argv(s))
 	}
+}
+
+// Every argument of the offline program of pysheeet is a key; model, nsys and viztracer are keys of
+// every test.
+//
+// covers: OFF-2
+func TestRequests(t *testing.T) {
+	s, err := served(t, 2, `benchmark = 'requests'
+[cmd_args.engine]
+max_model_len = 4096
+gpu_memory_utilization = 0.9
+tensor_parallel_size = 2
+pipeline_parallel_size = 1
+data_parallel_size = 4
+enable_expert_parallel = true
+seed = 3
+enforce_eager = true
+all2all_backend = 'deepep_low_latency'
+[cmd_args.options]
+num_prompts = 50
+dataset_path = '/data/ShareGPT.json'
+input_len = 512
+output_len = 64
+max_tokens = 128
+temperature = 0.0
+`)
+	require.NoError(t, err)
+	require.Equal(t, "profllm job rank --joined 2 --port ${port:rendezvous} -- profllm job requests -- --model m "+
+		"--max-model-len 4096 --gpu-memory-utilization 0.9 --tensor-parallel-size 2 --pipeline-parallel-size 1 "+
+		"--data-parallel-size 4 --enable-expert-parallel --seed 3 --enforce-eager --all2all-backend deepep_low_latency "+
+		"--distributed-executor-backend external_launcher --num-prompts 50 --dataset-path /data/ShareGPT.json "+
+		"--input-len 512 --output-len 64 --max-tokens 128 --temperature 0", argv(s))
+	require.Equal(t, &plan.ResultFile{Option: "--output-json", Name: "requests-%t.json"}, s.Steps[0].Result)
+	require.Equal(t, OwnClient, s.Client)
+
+	_, err = served(t, 1, "benchmark = 'requests'\n[cmd_args.options]\ntemperature = 'hot'")
+	require.ErrorContains(t, err, "options.temperature must be a number")
+	_, err = served(t, 1, "benchmark = 'requests'\nprocesses = 4\n[cmd_args.options]\nnum_prompts = 3")
+	require.ErrorContains(t, err, "3 prompts are fewer than the 4 engines that share them")
+	_, err = servedOn(t, plan.Cluster{Nodes: 16, GPUsPerNode: 4}, "benchmark = 'requests'\nprocesses = 64")
+	require.ErrorContains(t, err, "50 prompts are fewer than the 64 engines", "50 are its default")
 }
 
 // What vLLM would refuse on the GPUs, or would measure wrongly, is refused where it stands.

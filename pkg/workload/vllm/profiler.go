@@ -13,7 +13,7 @@ import (
 
 // configRelease is the first release with --profiler-config. Before, variables configure
 // the profiler (vllm/envs.py, 0.12.0); 0.13 and 0.14 still read them, 0.16 does not.
-const configRelease = "0.13.0"
+const configRelease = arguments.ProfilerConfigRelease
 
 // A profilerKey is a key of vLLM's profiler configuration that concerns PyTorch's profiler
 // (vllm/config/profiler.py, 0.13.0 to 0.33.0), with the releases that have it.
@@ -58,22 +58,14 @@ func torch(release string) *plan.Torch {
 		}, Range: func(limit time.Duration) ([]plan.Word, []plan.Var, error) { return captureRange(release, limit) }}
 }
 
-// rangeRelease is the first release whose server calls the CUDA profiler at the same paths, if a
-// variable says so (vllm/envs.py and vllm/entrypoints/openai/api_server.py, 0.12.0).
-const rangeRelease = "0.12.0"
-
 // captureRange makes a server call the CUDA profiler, which opens and closes a capture range of
-// nsys. vLLM's documentation has nsys follow spawned workers, not forked ones.
-func captureRange(release string, limit time.Duration) ([]plan.Word, []plan.Var, error) {
-	env := []plan.Var{{Name: "VLLM_WORKER_MULTIPROC_METHOD", Value: plan.Text("spawn")}}
-	switch {
-	case release == "" || !arguments.Before(release, configRelease):
-		return plan.Texts("--profiler-config", `{"profiler":"cuda"}`), env, nil
-	case !arguments.Before(release, rangeRelease):
-		return nil, append(env, plan.Var{Name: "VLLM_TORCH_CUDA_PROFILE", Value: plan.Text("1")},
-			plan.Var{Name: "VLLM_RPC_TIMEOUT", Value: plan.Text(fmt.Sprint(limit.Milliseconds()))}), nil
+// nsys.
+func captureRange(release string, limit time.Duration) (words []plan.Word, env []plan.Var, err error) {
+	options, vars, err := arguments.CUDAProfiler(release, limit)
+	for _, v := range vars {
+		env = append(env, plan.Var{Name: v.Name, Value: plan.Text(v.Value)})
 	}
-	return nil, nil, fmt.Errorf("vLLM %s cannot call the CUDA profiler, vLLM %s can", release, rangeRelease)
+	return plan.Texts(options...), env, err
 }
 
 // checkProfiler refuses keys that the release does not have.
