@@ -234,15 +234,15 @@ func BenchmarkRates(b *testing.B) {
 }
 
 // BenchmarkProcesses measures 10,000 streams with one process of the client and with two, whose figures
-// are merged. The server's tokens are 200 ms apart, so that it has a core for them.
+// are merged. The server's tokens are 500 ms apart, so that it has a core for them.
 func BenchmarkProcesses(b *testing.B) {
-	b.Setenv(gapVariable, "200ms")
+	b.Setenv(gapVariable, "500ms")
 	var one result
 	for _, processes := range []int{1, 2} {
 		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
 			for b.Loop() {
 				url, truth, stop := startServer(b)
-				r := drive(b, -1, url, "--random-output-len", "64", "--num-prompts", "20000", "--max-concurrency", "10000",
+				r := drive(b, -1, url, "--random-output-len", "32", "--num-prompts", "20000", "--max-concurrency", "10000",
 					"--processes", strconv.Itoa(processes))
 				require.Equal(b, 20000, r.Completed)
 				f := r.figures()

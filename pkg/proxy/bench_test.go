@@ -149,12 +149,13 @@ func (l load) meanTTFT() float64 {
 	return sum.Seconds() * 1e3 / float64(len(l.ttft))
 }
 
-func (l load) p99ITL() float64 {
-	if len(l.itl) == 0 {
+// p99 is a percentile of times in ms, 0 if there are none.
+func p99(times []time.Duration) float64 {
+	if len(times) == 0 {
 		return 0
 	}
-	slices.Sort(l.itl)
-	return l.itl[len(l.itl)*99/100].Seconds() * 1e3
+	slices.Sort(times)
+	return times[len(times)*99/100].Seconds() * 1e3
 }
 
 // A shape is how the clients load the engine.
@@ -262,7 +263,7 @@ func BenchmarkProxy(b *testing.B) {
 	for _, s := range []shape{
 		{"steady", "engine 64 20ms", 2, request}, {"wave", "engine 64 20ms", 1, 0}, {"limit", "engine 1 0s", 20, 0},
 	} {
-		for _, streams := range []int{16, 128, 256} {
+		for _, streams := range []int{16, 128, 256, 512} {
 			b.Run(fmt.Sprintf("%s/streams=%d", s.name, streams), func(b *testing.B) {
 				engine := start(b, s.engine)
 				proxy := start(b, "proxy http://"+engine)
@@ -281,9 +282,10 @@ func BenchmarkProxy(b *testing.B) {
 				}
 				b.ReportMetric(direct.meanTTFT(), "direct-ttft-ms")
 				b.ReportMetric(through.meanTTFT()-direct.meanTTFT(), "added-ttft-ms")
+				b.ReportMetric(p99(through.ttft)-p99(direct.ttft), "added-p99-ttft-ms")
 				if s.name != "limit" {
-					b.ReportMetric(direct.p99ITL(), "direct-p99-itl-ms")
-					b.ReportMetric(through.p99ITL(), "p99-itl-ms")
+					b.ReportMetric(p99(direct.itl), "direct-p99-itl-ms")
+					b.ReportMetric(p99(through.itl), "p99-itl-ms")
 				}
 				b.ReportMetric(float64(len(through.ttft))/cpu, "req/cpu-s")
 				b.ReportMetric(cpu/wall, "cores")

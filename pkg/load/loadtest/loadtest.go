@@ -62,7 +62,7 @@ type Truth struct {
 	MaxInFlight int     `json:"max_in_flight"`
 }
 
-// Ranks are percentiles, to 10 µs. What is above 200 ms counts as that.
+// Ranks are percentiles, to 10 µs. What is above 1 s counts as that.
 type Ranks struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`

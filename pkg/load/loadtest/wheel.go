@@ -161,7 +161,7 @@ func (w *wheel) truth() Truth {
 }
 
 // histogram counts times by unit; the last bin counts all longer ones.
-type histogram [20000]int
+type histogram [100_000]int
 
 const unit = 10 * time.Microsecond
 
