@@ -73,8 +73,8 @@ func TestReference(t *testing.T) {
 func enginesPage() string {
 	var b strings.Builder
 	b.WriteString(generated + "# What differs between engines\n\nprofllm plans runs of vLLM and of SGLang. Further columns are data " +
-		"for engines to come:\n[pkg/engines](../../pkg/engines/engines.go). While a load runs, profllm samples the metrics that the column of its\n" +
-		"engine names.\n\n| |")
+		"for engines to come:\n[pkg/engines](../../pkg/engines/engines.go). While a load runs on servers of vLLM or SGLang, profllm samples the\n" +
+		"metrics that the column names.\n\n| |")
 	for _, e := range table.All {
 		fmt.Fprintf(&b, " %s |", e.Name)
 	}

@@ -145,13 +145,13 @@ func sampled(page *promtext.Snapshot) (columns string, ok bool) {
 	if e == nil {
 		return "", false
 	}
-	for _, name := range []string{e.Gauges.Running, e.Gauges.Waiting, e.Gauges.Cache} {
-		v, ok := page.Sum(name)
-		if !ok {
-			return "", false
-		}
-		columns += fmt.Sprintf(",%g", v)
+	running, hasRunning := page.Sum(e.Gauges.Running)
+	waiting, hasWaiting := page.Sum(e.Gauges.Waiting)
+	cache, hasCache := page.Max(e.Gauges.Cache) // the fullest of several engines on one page
+	if !hasRunning || !hasWaiting || !hasCache {
+		return "", false
 	}
+	columns = fmt.Sprintf(",%g,%g,%g", running, waiting, cache)
 	if v, ok := page.Sum(e.Gauges.Generated); ok {
 		columns += fmt.Sprintf(",%.0f", v)
 	}

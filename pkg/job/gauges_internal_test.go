@@ -45,7 +45,8 @@ func TestGaugesGoRoundTheProxy(t *testing.T) {
 // covers: MET-3
 func TestGaugesOfEachEngine(t *testing.T) {
 	for _, e := range engines.All {
-		text := fmt.Sprintf("%s 3\n%s 1\n%s 0.25\n", e.Gauges.Running, e.Gauges.Waiting, e.Gauges.Cache)
+		text := fmt.Sprintf("%s 3\n%s 1\n%s{rank=\"0\"} 0.25\n%[3]s{rank=\"1\"} 0.125\n", e.Gauges.Running, e.Gauges.Waiting,
+			e.Gauges.Cache)
 		want := ",3,1,0.25"
 		if e.Gauges.Generated != "" {
 			text, want = text+e.Gauges.Generated+" 7\n", want+",7"

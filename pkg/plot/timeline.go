@@ -108,7 +108,7 @@ func timelineCaption(r *runfiles.Run, runs []records.Run, loads loads) []string 
 	}
 	list := []string{text}
 	if gaps(r) {
-		list = append(list, "Where a line is broken, nothing was sampled.")
+		list = append(list, "Where a line is broken, nothing was sampled, or an engine started again.")
 	}
 	var missing []string
 	for name, n := range map[string]int{"engines": len(r.Running), "GPU use": len(r.Use), "GPU power": len(r.Power)} {

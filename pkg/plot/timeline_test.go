@@ -117,7 +117,7 @@ func TestTimelineGaps(t *testing.T) {
 	require.Equal(t, "running", panels[0][0].Series[0].Name, "one role needs no name")
 	require.Equal(t, []float64{7.5}, gaps(panels[2][0].Series[0]), "the rate over the gap is unknown")
 	require.Empty(t, gaps(panels[4][0].Series[0]))
-	require.Contains(t, texts(t, n), "Where a line is broken, nothing was sampled.")
+	require.Contains(t, texts(t, n), "Where a line is broken, nothing was sampled, or an engine started again.")
 }
 
 // The phases of several loads are named by what tells the loads apart.

@@ -60,6 +60,17 @@ func (s *Snapshot) Sum(name string, want ...Label) (float64, bool) {
 	return sum(s.samples, name, want)
 }
 
+// Max is the highest value of all series of the metric, for one that cannot be added up, such as a
+// share. The second result is false if there is no such series.
+func (s *Snapshot) Max(name string) (highest float64, found bool) {
+	for _, x := range s.samples {
+		if x.Name == name && (!found || x.Value > highest) {
+			highest, found = x.Value, true
+		}
+	}
+	return highest, found
+}
+
 func sum(samples []Sample, name string, want []Label) (total float64, found bool) {
 	for _, x := range samples {
 		if x.Name == name && x.matches(want) {

@@ -71,9 +71,17 @@ func (r *Report) saySearches() {
 			return
 		}
 		for _, sentence := range e.Searches() {
-			r.say(AskSearch, e.Label+e.Kind.Suffix()+": "+sentence+".", []string{e.Dir})
+			r.say(AskSearch, e.Label+e.Kind.Suffix()+e.invalid()+": "+sentence+".", []string{e.Dir})
 		}
 	}
+}
+
+// invalid says that a run's numbers are not to be believed, and why; it is "" if they are.
+func (e *Entry) invalid() string {
+	if e.Usable || e.Run == nil || e.Run.Result == nil || e.Run.Result.Validity == nil {
+		return ""
+	}
+	return " is invalid (" + strings.Join(e.Run.Result.Validity.Words, ", ") + ")"
 }
 
 // Searches are the answers of a run that searched for the highest load within limits.
