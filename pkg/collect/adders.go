@@ -106,14 +106,15 @@ func statusOf(e *evidence, d *draft) result.Status {
 	r, noBenchmark := d.record, d.facts.Planned.NoBenchmark
 	answered := validity.WithoutNumbers(r) // no load holds
 	numbers := r.Results.CompletedRequests != nil && *r.Results.CompletedRequests > 0 || r.Results.Offline != nil
+	done := (numbers || answered) && r.Validity.Valid
 	switch {
-	case e.state != nil && e.state.State == run.Cancelled && !(numbers && r.Validity.Valid):
+	case e.state != nil && e.state.State == run.Cancelled && !done:
 		return result.Cancelled
 	case e.sentinel == nil && e.plan != nil && !e.over():
 		return result.Unknown
-	case cutShort(d) && !(numbers && r.Validity.Valid):
+	case cutShort(d) && !done:
 		return result.Ended
-	case (numbers || noBenchmark || answered) && r.Validity.Valid:
+	case done || noBenchmark && r.Validity.Valid:
 		return result.Completed
 	case numbers:
 		return result.Partial

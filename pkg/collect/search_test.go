@@ -62,6 +62,19 @@ func TestSearchWhereNoLoadHolds(t *testing.T) {
 	require.NoError(t, result.Validate(data))
 }
 
+// Such a search keeps its answer if its job is cancelled later.
+func TestAnsweredBeforeTheJobWasCancelled(t *testing.T) {
+	dir := searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"], "outcome": "lowest-fails",
+		"high": 1, "probability": 0.99, "probes": 1, "seconds": 3, "sentence": "even 1 does not"}`, 0)
+	var s run.Sentinel
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &s))
+	s.Code, s.Phases = 143, append(s.Phases, run.Phase{Name: "post_test/check", Code: 143})
+	require.NoError(t, run.WriteJSON(filepath.Join(dir, run.SentinelFile), s))
+	r := only(t, collector(t), dir, state("CANCELLED by 1000", run.Cancelled))
+	require.True(t, r.Validity.Valid, r.Validity.Words)
+	require.Equal(t, result.Completed, r.Status)
+}
+
 // A search without an answer is invalid for that reason alone.
 func TestSearchWithoutEvidence(t *testing.T) {
 	r := only(t, collector(t), searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],

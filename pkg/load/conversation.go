@@ -200,7 +200,8 @@ func (o *Options) fit(list []dataset.Conversation) []dataset.Conversation {
 }
 
 // fullAnswers reports whether answers have the length that is asked for, whatever the model would
-// write: if the user wants that, or if the prompts are drawn, to which an answer has no natural end.
+// write: if the user wants that, or if the prompts are drawn or replay a trace, so that an answer has no
+// natural end.
 func (o *Options) fullAnswers() bool {
 	return o.IgnoreEOS || !o.pools() && o.FullAnswers() && o.ConversationFile == ""
 }

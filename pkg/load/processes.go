@@ -85,9 +85,10 @@ func (o *Options) Digest(without ...string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// keeping are the flags that say where and how results are kept.
+// keeping are the flags that say where and how results are kept, and what is written of them.
 var keeping = []string{"result-dir", "result-filename", "save-result", "append-result", "save-detailed",
-	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles"}
+	"save-requests", "disable-tqdm", "percentile-metrics", "metric-percentiles", "label", "metadata", "plot-timeline",
+	"plot-dataset-stats"}
 
 // SentDigest is a [Options.Digest] of what is sent: results may be kept in another way.
 func (o *Options) SentDigest(without ...string) string {
@@ -97,16 +98,18 @@ func (o *Options) SentDigest(without ...string) string {
 // CommandDigest is the same of the command line of any client with such flags.
 func CommandDigest(words []string, without ...string) string {
 	h := sha256.New()
-	dropped := false // the flag before
+	dropped := false // the last flag, and so its values
 	for _, word := range words {
 		name, isFlag := strings.CutPrefix(word, "--")
-		if !isFlag && dropped && !strings.HasPrefix(word, "-") { // its value
-			dropped = false
+		if !isFlag && dropped && !strings.HasPrefix(word, "-") {
 			continue
 		}
 		name, _, whole := strings.Cut(strings.ReplaceAll(name, "_", "-"), "=")
 		drop := isFlag && (slices.Contains(keeping, name) || slices.Contains(without, name))
-		if dropped = drop && !whole; !drop {
+		if isFlag {
+			dropped = drop && !whole
+		}
+		if !drop {
 			fmt.Fprintf(h, "%q\n", word)
 		}
 	}

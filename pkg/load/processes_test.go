@@ -176,6 +176,7 @@ func TestCommandDigest(t *testing.T) {
 	for _, same := range []string{
 		"vllm bench serve --model m --base-url=http://b:2 --random-input-len 8 --result-dir x --save-result",
 		"vllm bench serve --save-result --model m --port 9 --result_dir=y --random-input-len 8",
+		"vllm bench serve --model m --metadata tp=4 note=x --label l --random-input-len 8",
 	} {
 		require.Equal(t, want, of(same), same)
 	}

@@ -54,7 +54,7 @@ func TestImpossibleSearches(t *testing.T) {
 		"max is 1024, but min is 2000":                                  searchTest("profllm", "", "", "min = 2000"),
 		"max is +Inf, must be":                                          searchTest("profllm", "", "", "max = inf"),
 		"start is NaN, must be":                                         searchTest("profllm", "", "", "start = nan"),
-		"at-least is -1, must be a number above 0":                      searchTest("profllm", "", "", "at_least = -1"),
+		"at_least is -1, must be a number above 0":                      searchTest("profllm", "", "", "at_least = -1"),
 		"search.stop_losers needs a sweep":                              searchTest("profllm", "", "", "stop_losers = true"),
 		"resolution is 0.5, must be a whole number":                     searchTest("profllm", "", "", "resolution = 0.5"),
 	} {

@@ -100,7 +100,7 @@ func (l *Limits) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// mostPixels bounds a picture.
+// mostPixels bounds a picture, and all that are encoded at a time.
 const mostPixels = 1 << 26
 
 // checkPictures looks at the flags of random-mm: what vLLM refuses, and videos.

@@ -35,7 +35,7 @@ func messagesOf(v pyjson.Value, lists ...string) (messages []said, err error) {
 		}
 		for _, item := range list.Items {
 			m := said{cmp.Or(item.At("role").Str, item.At("from").Str), item.At("value")}
-			if m.content.Kind == pyjson.Absent {
+			if k := m.content.Kind; k == pyjson.Absent || k == pyjson.Null {
 				m.content = item.At("content")
 			}
 			messages = append(messages, m)

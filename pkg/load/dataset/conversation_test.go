@@ -18,6 +18,7 @@ func TestConversations(t *testing.T) {
 		answers  = `{"conversations":[{"from":"gpt","value":"hello"}]}`
 		silent   = `{"messages":[{"role":"user","content":null}]}`
 		mixed    = `{"messages":[{"from":"human","value":"a"}],"conversations":[{"role":"user","content":"b"}]}`
+		nulls    = `{"messages":[{"role":"user","content":"hi","from":null,"value":null}]}`
 		pictures = `{"image":"x.png","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}`
 	)
 	for name, tt := range map[string]struct {
@@ -28,6 +29,7 @@ func TestConversations(t *testing.T) {
 		"lines":            {openai + "\n" + sharegpt + "\n\n", []int{2, 2}, 0},
 		"a list":           {" [" + openai + ",\n" + sharegpt + "]\n", []int{2, 2}, 0},
 		"on several lines": {strings.ReplaceAll(openai, ",", ",\n") + mixed, []int{2, 2}, 0},
+		"unused keys":      {nulls, []int{1}, 0},
 		"some left out":    {openai + tools + answers + silent + `{"x":1}`, []int{2}, 4},
 		"a system within":  {sharegpt + `{"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`, []int{2}, 1},
 	} {

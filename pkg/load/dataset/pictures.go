@@ -94,11 +94,13 @@ type painter struct {
 	held        *holding
 	done        []illustration // of requests, in order
 	pending     []illustration
+	pixels      int // of the pending ones
 }
 
 // An illustration is a picture of a request. Its bytes come once.
 type illustration struct {
 	request int
+	pixels  int
 	bytes   chan []byte
 	have    []byte
 }
@@ -117,15 +119,16 @@ func newPainter(s *Source) *painter {
 func (p *painter) draw(rng *pyrand.Generator, i int) error {
 	for range p.least + rng.Int(p.most-p.least+1) {
 		b := p.buckets[rng.Weighted(p.shares)]
-		pixels := make([]byte, 3*b.Height*b.Width)
-		rng.Bytes(pixels)
-		one := illustration{request: i, bytes: make(chan []byte, 1)}
-		go func() { one.bytes <- encode(pixels, b.Width, b.Height) }()
-		if p.pending = append(p.pending, one); len(p.pending) > runtime.GOMAXPROCS(0) {
+		one := illustration{request: i, pixels: b.Height * b.Width, bytes: make(chan []byte, 1)}
+		for n := len(p.pending); n > 0 && (n >= runtime.GOMAXPROCS(0) || p.pixels+one.pixels > mostPixels); n-- {
 			if err := p.take(); err != nil {
 				return err
 			}
 		}
+		noise := make([]byte, 3*one.pixels)
+		rng.Bytes(noise)
+		go func() { one.bytes <- encode(noise, b.Width, b.Height) }()
+		p.pending, p.pixels = append(p.pending, one), p.pixels+one.pixels
 	}
 	return nil
 }
@@ -133,7 +136,7 @@ func (p *painter) draw(rng *pyrand.Generator, i int) error {
 // take waits for the oldest pending picture.
 func (p *painter) take() error {
 	one := p.pending[0]
-	p.pending = p.pending[1:]
+	p.pending, p.pixels = p.pending[1:], p.pixels-one.pixels
 	one.have = <-one.bytes
 	p.done = append(p.done, one)
 	return fewer(p.held.add(len(one.have)/4+heldRequest), one.request)

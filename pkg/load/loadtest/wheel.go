@@ -169,6 +169,9 @@ func (h *histogram) add(d time.Duration) { h[min(int(d/unit), len(h)-1)]++ }
 
 // ranks are percentiles of n times.
 func (h *histogram) ranks(n int) Ranks {
+	if n == 0 {
+		return Ranks{}
+	}
 	return Ranks{P50: h.rank(n - n/2), P99: h.rank(n - n/100)}
 }
 

@@ -27,7 +27,7 @@ func Check(variable string, g search.Goal) error {
 		}
 	}
 	if math.IsNaN(g.AtLeast) || math.IsInf(g.AtLeast, 0) || g.AtLeast < 0 {
-		return fmt.Errorf("at-least is %g, must be a number above 0", g.AtLeast)
+		return fmt.Errorf("at_least is %g, must be a number above 0", g.AtLeast)
 	}
 	lowest, highest := or(g.Min, g.Step), g.Max
 	if variable == Concurrency {

@@ -78,6 +78,18 @@ func TestWhoIsNoRival(t *testing.T) {
 	}
 }
 
+// A rival that is within one limit, but below another for want of load, stops nobody.
+func TestRivalThatNeedsMoreLoad(t *testing.T) {
+	all := t.TempDir()
+	both := [][]metric.Limit{limits(t, "p99_ttft_ms=500", "output_throughput=1e9")}
+	other, _ := configuration(t, all, "1", 20.2)
+	other.Limits = both
+	require.NotEmpty(t, finish(t, other).Answers[0].Why)
+	o, _ := configuration(t, all, "2", 8.2)
+	o.Limits = both
+	require.Equal(t, "found", finish(t, o).Answers[0].Outcome)
+}
+
 // A file of a rival that cannot be read, or whose search is not over, changes nothing.
 func TestRivalsThatAreNot(t *testing.T) {
 	all := t.TempDir()
