@@ -232,6 +232,19 @@ func TestBestWithinLimits(t *testing.T) {
 	}
 }
 
+// The answer of a search says if its run is not to be believed.
+func TestAnswerOfAnInvalidSearch(t *testing.T) {
+	inTemp(t)
+	answered := func(r *result.Result) {
+		r.Search = []*result.Search{{Variable: "max_concurrency", Sentence: "the highest max_concurrency is 12"}}
+	}
+	invalid := func(r *result.Result) { answered(r); invalidated(r) }
+	sweepOf(t, tried{4, []float64{400}, answered}, tried{8, []float64{600}, invalid})
+	require.Equal(t, "s max_concurrency=4: the highest max_concurrency is 12.\n"+
+		"s max_concurrency=8 is invalid (cache-warm): the highest max_concurrency is 12.",
+		said(report.Build(load(t, root), report.Options{}), report.AskSearch))
+}
+
 // broken makes a run fail by a cause.
 func broken(cause string) func(*result.Result) {
 	return func(r *result.Result) {
