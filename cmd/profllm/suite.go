@@ -145,6 +145,14 @@ func (a *app) measureSuites(
 	return failed, nil
 }
 
+// Validate implements kong's interface.
+func (c benchSuiteCmd) Validate() error {
+	if c.Client != "" && c.Image != "" {
+		return errors.New("--client and --image both say what measures; use one of them")
+	}
+	return nil
+}
+
 // session looks for the server, and decides where results go.
 func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, error) {
 	a.logf("ask the server which models it has")
@@ -165,9 +173,6 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 	}
 	if s.Host, err = os.Hostname(); err != nil {
 		return nil, err
-	}
-	if c.Client != "" && c.Image != "" {
-		return nil, fail(exitUsage, errors.New("--client and --image both say what measures; use one of them"))
 	}
 	if c.Client != "" {
 		words, err := config.SplitWords(c.Client)

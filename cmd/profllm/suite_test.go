@@ -274,7 +274,7 @@ exec "$BINARY" sim vllm "$@"`
 	got := profllm(t, dir, empty, "bench", "suite", "concurrency-4", "--base-url", address, "--image", "a:1")
 	require.Equal(t, exitUsage, got.code, got.stderr)
 	require.Contains(t, got.stderr, "neither vllm nor a program that runs images")
-	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", address, "--image", "a:1", "--client", "x")
+	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", "http://127.0.0.1:1", "--image", "a:1", "--client", "x")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "--client and --image both say what measures")
 }
