@@ -86,6 +86,9 @@ func (c benchSuiteCmd) Run(ctx context.Context, a *app) error {
 func (c benchSuiteCmd) measure(
 	ctx context.Context, a *app, s *measure.Session, loads []measure.Load, d *document.Suites,
 ) error {
+	if c.Client != "" || c.Image != "" {
+		endsByItself.Store(true) // the client has clientEnd for that, and then its container is removed
+	}
 	if err := s.Check(loads); err != nil {
 		return fail(exitUsage, err)
 	}
