@@ -37,7 +37,7 @@ func endSoon(argv []string, jobID string) {
 	os.Exit(exitInterrupted)
 }
 
-// endsByItself is set by a verb that has to stop servers, which take their time. A second signal
+// endsByItself is set by a verb that has to stop servers, or a client, which take their time. A second signal
 // ends it at once, and its job ends without it.
 var endsByItself atomic.Bool
 
@@ -48,8 +48,12 @@ const longPatience = 10 * time.Minute
 // there users type the others.
 var jobVerbs = []string{"job", "bench serve", "bench search", "eval gsm8k", "proxy", "sim"}
 
-// inJob reports whether profllm was started by the script of a job.
+// inJob reports whether profllm was started by the script of a job, or as a step of one elsewhere: bench
+// suite has job contain run its client, and sees to it that it ends.
 func inJob(argv []string, jobID string) bool {
+	if len(argv) > 2 && argv[1] == "job" && argv[2] == "contain" {
+		return true
+	}
 	if jobID == "" || len(argv) < 2 {
 		return false
 	}

@@ -155,6 +155,8 @@ func TestJobVerbs(t *testing.T) {
 		require.False(t, inJob(argv, ""), name)
 	}
 	require.False(t, inJob([]string{"profllm"}, "17"))
+	require.True(t, inJob([]string{"profllm", "job", "contain"}, ""), "bench suite runs its client by that")
+	require.False(t, inJob([]string{"profllm", "job", "guard"}, ""))
 }
 
 // A verb that decodes, scans or unpacks something large ends as well.

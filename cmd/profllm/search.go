@@ -45,7 +45,7 @@ type benchSearchCmd struct {
 	ProbeSeconds float64       `default:"30" help:"Least time of a measurement with a request rate."`
 	AtLeast      float64       `placeholder:"LOAD" help:"Stop once the highest load is surely below this, which another configuration reaches."`
 	Rivals       string        `placeholder:"DIR" help:"Folder with a folder for each configuration, this one's among them: stop once the highest load is surely below the best of a finished search of the same load there."`
-	GPUs         int           `name:"gpus" placeholder:"N" help:"GPUs of the configuration; with --rivals, compare only with searches of as many."`
+	GPUs         *int          `name:"gpus" placeholder:"N" help:"GPUs of the configuration; with --rivals, compare only with searches of as many."`
 	Client       []string      `arg:"" optional:"" help:"Another client with the flags of vllm bench serve, behind --: -- vllm bench serve --model m …; default: profllm's, with the flags above."`
 
 	promptsSet bool // --num-prompts was given, if only its default
@@ -73,8 +73,10 @@ func (c *benchSearchCmd) Validate() error {
 			"-- profllm bench serve --processes 2")
 	case c.Probes < 1:
 		return errors.New("--probes must be 1 or more")
-	case c.GPUs < 0:
+	case c.GPUs != nil && *c.GPUs < 1:
 		return errors.New("--gpus must be 1 or more")
+	case c.GPUs != nil && c.Rivals == "":
+		return errors.New("--gpus has no effect without --rivals")
 	}
 	if err := runner.Check(c.Variable, c.goal()); err != nil {
 		return fmt.Errorf("--%w", err)
@@ -163,11 +165,15 @@ var addressFlags = []string{"base-url", "host", "port"}
 
 // contest is what searches of several configurations must have in common to be compared.
 func (c *benchSearchCmd) contest() runner.Contest {
+	gpus := 0
+	if c.GPUs != nil {
+		gpus = *c.GPUs
+	}
 	if len(c.Client) > 0 {
-		return runner.Contest{Load: load.CommandDigest(c.Client, addressFlags...), GPUs: c.GPUs}
+		return runner.Contest{Load: load.CommandDigest(c.Client, addressFlags...), GPUs: gpus}
 	}
 	without := append([]string{strings.ReplaceAll(c.Variable, "_", "-")}, addressFlags...)
-	return runner.Contest{Load: c.SentDigest(without...), GPUs: c.GPUs}
+	return runner.Contest{Load: c.SentDigest(without...), GPUs: gpus}
 }
 
 // simulated reports whether the servers are, by the script of a job or by the server itself. A server

@@ -86,6 +86,9 @@ func (c benchSuiteCmd) Run(ctx context.Context, a *app) error {
 func (c benchSuiteCmd) measure(
 	ctx context.Context, a *app, s *measure.Session, loads []measure.Load, d *document.Suites,
 ) error {
+	if c.Client != "" || c.Image != "" {
+		endsByItself.Store(true) // the client has clientEnd for that, and then its container is removed
+	}
 	if err := s.Check(loads); err != nil {
 		return fail(exitUsage, err)
 	}
@@ -145,6 +148,14 @@ func (a *app) measureSuites(
 	return failed, nil
 }
 
+// Validate implements kong's interface.
+func (c benchSuiteCmd) Validate() error {
+	if c.Client != "" && c.Image != "" {
+		return errors.New("--client and --image both say what measures; use one of them")
+	}
+	return nil
+}
+
 // session looks for the server, and decides where results go.
 func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, error) {
 	a.logf("ask the server which models it has")
@@ -165,9 +176,6 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 	}
 	if s.Host, err = os.Hostname(); err != nil {
 		return nil, err
-	}
-	if c.Client != "" && c.Image != "" {
-		return nil, fail(exitUsage, errors.New("--client and --image both say what measures; use one of them"))
 	}
 	if c.Client != "" {
 		words, err := config.SplitWords(c.Client)

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/result"
@@ -274,9 +276,45 @@ exec "$BINARY" sim vllm "$@"`
 	got := profllm(t, dir, empty, "bench", "suite", "concurrency-4", "--base-url", address, "--image", "a:1")
 	require.Equal(t, exitUsage, got.code, got.stderr)
 	require.Contains(t, got.stderr, "neither vllm nor a program that runs images")
-	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", address, "--image", "a:1", "--client", "x")
+	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", "http://127.0.0.1:1", "--image", "a:1", "--client", "x")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "--client and --image both say what measures")
+}
+
+// A client that takes its time to end is waited for when the suite is interrupted, and so is the removal
+// of its container.
+func TestSuiteWaitsForItsClient(t *testing.T) {
+	t.Parallel()
+	address, env := fastServer(t)
+	const slow = `trap 'sleep 2; : >ended; exit 1' INT TERM
+: >ready; while :; do sleep 0.01; done`
+	for name, args := range map[string][]string{
+		"client": {"--client", "./client"}, "image": {"--image", "vllm/vllm-openai:v0.32.0", "--runtime", "docker"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for program, text := range map[string]string{
+				"client": slow, "docker": `echo "$@" >>calls` + "\n" + `[ "$1" = run ] || exit 0` + "\n" + slow,
+			} {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+			}
+			cmd := command(dir, append(slices.Clone(env), "PATH="+dir+":/usr/bin:/bin", "SLURM_JOB_ID="),
+				append([]string{"bench", "suite", "concurrency-1", "--base-url", address}, args...)...)
+			require.NoError(t, cmd.Start())
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			await.File(t, filepath.Join(dir, "ready"))
+			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+			require.Error(t, cmd.Wait())
+			require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+			require.FileExists(t, filepath.Join(dir, "ended"))
+			if name == "image" {
+				calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+				require.NoError(t, err)
+				require.Contains(t, string(calls), "\nrm ")
+			}
+		})
+	}
 }
 
 // The suites in place of vLLM's other scripts are measured by profllm's client and by vLLM's.

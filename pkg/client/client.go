@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"slices"
 	"time"
+
+	"github.com/profllm/profllm/pkg/lease"
 )
 
 // A Client measures the load that its arguments describe, with the flags of `vllm bench serve`, and
@@ -39,7 +41,8 @@ type Load struct {
 	Args []string
 	Log  string // file of what the client prints, in a folder that nobody else writes to
 	// Result is the file that the client writes. It is removed if the load was interrupted, since it
-	// is of a part of the load then; "" if its folder goes anyway.
+	// is of a part of the load then, unless the folder's lease was lost: it may be another's by now.
+	// "": its folder goes anyway.
 	Result string
 }
 
@@ -54,11 +57,21 @@ func (l Load) Measure(ctx context.Context, c Client) error {
 	if closed := log.Close(); err == nil {
 		err = closed
 	}
-	if ctx.Err() == nil || l.Result == "" {
+	err = Interrupted(ctx, err)
+	if ctx.Err() == nil || l.Result == "" || errors.Is(context.Cause(ctx), lease.ErrLost) {
 		return err
 	}
 	if gone := os.Remove(l.Result); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
+	}
+	return err
+}
+
+// Interrupted is the error of a load, with the reason for which its context ended, if it did: what the
+// client had done by then may have looked like success.
+func Interrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return errors.Join(cause, err)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/client"
+	"github.com/profllm/profllm/pkg/lease"
 )
 
 // What a client prints is in its log, and its error is that of the load.
@@ -61,5 +62,33 @@ echo ready; while :; do sleep 0.01; done`, l.Result)
 	none := errors.New("interrupted")
 	l.Log = filepath.Join(dir, "again")
 	err = l.Measure(ctx, func(context.Context, []string, io.Writer) error { return none })
-	require.Equal(t, none, err, "there is nothing to remove")
+	require.EqualError(t, err, "context canceled\ninterrupted", "there is nothing to remove")
+}
+
+// A client that had just ended well, or says itself why it was interrupted, gives the reason once.
+func TestInterruptedAtTheEnd(t *testing.T) {
+	for _, ended := range []error{nil, context.Canceled} {
+		dir := t.TempDir()
+		l := client.Load{Log: filepath.Join(dir, "log"), Result: filepath.Join(dir, "result")}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := l.Measure(ctx, func(context.Context, []string, io.Writer) error {
+			cancel()
+			return errors.Join(os.WriteFile(l.Result, nil, 0o644), ended)
+		})
+		require.EqualError(t, err, "context canceled")
+		require.NoFileExists(t, l.Result)
+	}
+}
+
+// A result in a folder whose lease was lost may be the new owner's.
+func TestLostLease(t *testing.T) {
+	dir := t.TempDir()
+	l := client.Load{Log: filepath.Join(dir, "log"), Result: filepath.Join(dir, "result")}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := l.Measure(ctx, func(context.Context, []string, io.Writer) error {
+		cancel(fmt.Errorf("results: %w", lease.ErrLost))
+		return os.WriteFile(l.Result, nil, 0o644)
+	})
+	require.ErrorIs(t, err, lease.ErrLost)
+	require.FileExists(t, l.Result)
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/profllm/profllm/pkg/packed"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -14,7 +16,7 @@ const searchFile = "raw/search.json"
 
 // addSearch adds the answers of a search.
 func addSearch(e *evidence, d *draft) {
-	data, err := fs.ReadFile(e.files, searchFile)
+	data, name, err := packed.Read(e.files, searchFile, regular.Record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -25,7 +27,7 @@ func addSearch(e *evidence, d *draft) {
 		err = json.Unmarshal(data, &file)
 	}
 	if err != nil {
-		d.late.add(result.Warning{Kind: result.Unreadable, File: searchFile, Text: err.Error()})
+		d.late.add(result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
 		return
 	}
 	d.searched = true

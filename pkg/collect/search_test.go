@@ -24,6 +24,22 @@ func TestSearchWithoutAnAnswer(t *testing.T) {
 	require.Equal(t, "9", r.Search[0].Sentence)
 }
 
+// The answer of a search counts as well once its file was packed; one that is damaged is named.
+func TestPackedSearch(t *testing.T) {
+	dir := searched(t, "", 0)
+	remove(t, dir, "raw/search.json")
+	pack(t, dir, "raw/search.json.xz", `{"answers": [{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],
+		"outcome": "lowest-fails", "high": 1, "probability": 0.99, "probes": 1, "seconds": 3, "sentence": "even 1 does not"}]}`)
+	r := only(t, collector(t), dir, completed())
+	require.Len(t, r.Search, 1)
+	require.Contains(t, r.Validity.Words, "no-load-holds")
+	write(t, dir, "raw/search.json.xz", "not packed")
+	r = only(t, collector(t), dir, completed())
+	require.Empty(t, r.Search)
+	require.Contains(t, r.Warnings, result.Warning{Kind: result.Unreadable, File: "raw/search.json.xz",
+		Text: "not an xz file: not an xz file, or a damaged one"})
+}
+
 // searched is the recorded run with an answer of a search in place of its numbers, whose client ended with
 // an exit code.
 func searched(t *testing.T, answer string, code int) string {

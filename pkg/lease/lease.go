@@ -14,6 +14,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ type Owner struct {
 type Options struct {
 	Now   func() time.Time
 	Limit time.Duration // 0: DefaultLimit
+	Renew time.Duration // between two renewals of Hold; 0: a minute
 }
 
 // Lease is one that this process holds. Not safe for concurrent use.
@@ -197,7 +199,7 @@ func Hold(ctx context.Context, dir, what string, o Options) (held context.Contex
 		return nil, nil, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	stop := l.KeepRenewed(held, renewEvery, func(err error) {
+	stop := l.KeepRenewed(held, cmp.Or(o.Renew, renewEvery), func(err error) {
 		if errors.Is(err, ErrLost) {
 			cancel(fmt.Errorf("%s: %w", what, err))
 		} // else the disk may be back before the lease counts as abandoned

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -408,4 +409,18 @@ func TestHold(t *testing.T) {
 	_, release, err = lease.Hold(t.Context(), dir, "the results", lease.Options{Now: time.Now})
 	require.NoError(t, err)
 	require.NoError(t, release())
+}
+
+// What is held ends once another command has taken over the lease, which is left to it.
+func TestHoldLost(t *testing.T) {
+	dir := t.TempDir()
+	held, release, err := lease.Hold(t.Context(), dir, "the results", lease.Options{Now: time.Now, Renew: time.Millisecond})
+	require.NoError(t, err)
+	put(t, dir, 2, lease.Owner{Host: "other", PID: 1, ProcessStart: "x", Time: time.Now()})
+	<-held.Done()
+	require.ErrorIs(t, context.Cause(held), lease.ErrLost)
+	require.ErrorContains(t, context.Cause(held), "the results: ")
+	require.NoError(t, release())
+	_, err = lease.Acquire(dir, options())
+	require.Equal(t, "other", requireHeld(t, err).Host)
 }

@@ -101,7 +101,10 @@ func (s searching) Command(t plan.Target) (plan.Step, error) {
 	number("--probes", float64(s.search.Probes))
 	number("--at-least", s.search.AtLeast)
 	if s.rivals != "" {
-		argv = append(argv, plan.Texts("--rivals", s.rivals, "--gpus", strconv.Itoa(t.GPUs))...)
+		argv = append(argv, plan.Texts("--rivals", s.rivals)...)
+		if t.GPUs > 0 {
+			argv = append(argv, plan.Texts("--gpus", strconv.Itoa(t.GPUs))...)
+		}
 	}
 	if s.search.Time > 0 {
 		argv = append(argv, plan.Texts("--time", time.Duration(s.search.Time).String())...)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
@@ -55,7 +55,7 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	r.Said("%s: %s = %g, %d requests", p.Name, r.Variable, value, p.NumPrompts)
 	err := r.Measure(ctx, Ask{Value: value, NumPrompts: p.NumPrompts, Seed: p.Seed, Dir: dir})
 	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), err)
+		return client.Interrupted(ctx, err)
 	}
 	p.Seconds = max(r.Now().Sub(p.Began).Seconds(), 1e-3)
 	if err != nil {

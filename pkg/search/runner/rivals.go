@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -68,7 +69,8 @@ func (r *runner) look(set int) {
 		if e.Name() == r.place.own || !e.IsDir() {
 			continue
 		}
-		data, err := regular.ReadFile(filepath.Join(r.place.all, e.Name(), r.place.rest, File))
+		dir := filepath.Join(r.place.all, e.Name(), r.place.rest)
+		data, file, err := packed.Read(regular.DirFS(dir), File, regular.Record)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -76,8 +78,11 @@ func (r *runner) look(set int) {
 		if err == nil {
 			err = json.Unmarshal(data, &doc)
 		}
+		if at := new(fs.PathError); errors.As(err, &at) {
+			err = at.Err // without the path
+		}
 		if err != nil {
-			r.once(fmt.Errorf("%s: %w", filepath.Join(e.Name(), File), err))
+			r.once(fmt.Errorf("%s: %w", filepath.Join(dir, file), err))
 		} else if reach := r.reach(&doc, set); reach > r.best[set].reach {
 			r.best[set] = rival{e.Name(), reach}
 		}

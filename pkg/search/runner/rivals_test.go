@@ -1,15 +1,18 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/search/runner"
@@ -103,19 +106,37 @@ func TestRivalsThatAreNot(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(all, "4", "raw"), 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(all, "4", "raw", runner.File), []byte("{"), 0o666))
 	o, _ := configuration(t, all, "2", 8.2)
-	said := 0
-	o.Said = func(format string, _ ...any) {
+	var said []string
+	o.Said = func(format string, args ...any) {
 		if strings.HasPrefix(format, "not compared") {
-			said++
+			said = append(said, fmt.Sprintf(format, args...))
 		}
 	}
 	require.Equal(t, "found", finish(t, o).Answers[0].Outcome)
-	require.Equal(t, 2, said, "each is said once")
+	require.Equal(t, []string{"not compared with: " + all + "/3/raw/search.json: is a directory",
+		"not compared with: " + all + "/4/raw/search.json: unexpected end of JSON input"}, said, "each is said once")
 
 	o.Rivals = t.TempDir()
 	_, err = runner.Run(t.Context(), o)
 	require.ErrorAs(t, err, new(runner.Refusal))
 	require.ErrorContains(t, err, "is not below that of its rivals")
+}
+
+// A rival whose files were packed since counts as before.
+func TestPackedRival(t *testing.T) {
+	all := t.TempDir()
+	first, _ := configuration(t, all, "1", 20.2)
+	finish(t, first)
+	file := filepath.Join(first.Dir, runner.File)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var b bytes.Buffer
+	w, err := xz.NewWriter(&b)
+	require.NoError(t, err)
+	_, err = w.Write(data)
+	require.NoError(t, errors.Join(err, w.Close(), os.WriteFile(file+".xz", b.Bytes(), 0o666), os.Remove(file)))
+	loser, _ := configuration(t, all, "2", 8.2)
+	require.Equal(t, "beaten", finish(t, loser).Answers[0].Outcome)
 }
 
 // A search that was killed hears of the rivals that ended meanwhile, from their files alone.

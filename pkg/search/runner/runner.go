@@ -16,6 +16,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
@@ -68,6 +69,7 @@ type Options struct {
 
 	Measure func(ctx context.Context, ask Ask) error
 	Now     func() time.Time
+	Renew   time.Duration                    // of the folder's lease; 0: a minute
 	Said    func(format string, args ...any) // as a probe begins, and of its result
 }
 
@@ -160,6 +162,9 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	}
 	for set := range o.Limits {
 		if err := r.search(ctx, set); err != nil {
+			if errors.Is(context.Cause(ctx), lease.ErrLost) {
+				return &r.doc, err // the files are another's by now
+			}
 			return &r.doc, errors.Join(err, r.save())
 		}
 	}

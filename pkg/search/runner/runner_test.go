@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -217,14 +219,14 @@ func TestAnotherQuestion(t *testing.T) {
 	o, _ := options(t, 10.2)
 	o.Goal, o.Load, o.Command = search.Goal{}, "input 128", []string{"client"}
 	measure := o.Measure
+	ctx, cancel := context.WithCancel(t.Context())
 	o.Measure = func(ctx context.Context, ask runner.Ask) error {
 		if !math.IsInf(ask.Value, 1) {
+			cancel()
 			return errors.New("killed")
 		}
 		return measure(ctx, ask)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	_, err := runner.Run(ctx, o)
 	require.Error(t, err)
 	for name, change := range map[string]func(*runner.Options){
@@ -283,4 +285,82 @@ func FuzzReadSLA(f *testing.F) {
 			require.NotEmpty(t, sets)
 		}
 	})
+}
+
+// takeOver has another command take the lease of a search, and its files.
+func takeOver(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, ".lease", "lease-*.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".lease", "lease-99.json"), []byte("{}"), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, runner.File), []byte("the other's"), 0o666))
+}
+
+// A search whose lease was lost leaves the files to the new owner, in a probe and before the first.
+func TestLostLease(t *testing.T) {
+	for name, goal := range map[string]search.Goal{
+		"probe": {Span: search.Span{Min: 0.5, Max: 64, Step: 0.5}, Start: 4}, "capacity": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := options(t, 10.2)
+			o.Goal, o.Renew = goal, time.Millisecond
+			var dir string
+			o.MeasureBy(func(ctx context.Context, args []string, _ io.Writer) error {
+				dir = args[slices.Index(args, "--result-dir")+1]
+				takeOver(t, o.Dir)
+				<-ctx.Done()
+				return os.WriteFile(filepath.Join(dir, vllmserve.DefaultFile), []byte("the other's"), 0o666)
+			})
+			_, err := runner.Run(t.Context(), o)
+			require.EqualError(t, err, map[string]string{"capacity": "measure the capacity: "}[name]+
+				o.Dir+": another command has taken over this lease")
+			for _, path := range []string{o.Dir + "/" + runner.File, filepath.Join(dir, vllmserve.DefaultFile)} {
+				data, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.Equal(t, "the other's", string(data))
+			}
+		})
+	}
+}
+
+// A run of requests that failed is no capacity: the next search measures it again.
+func TestCapacityIsMeasuredAgain(t *testing.T) {
+	o, asked := options(t, 10.2)
+	o.Goal = search.Goal{}
+	well := o.Measure
+	none := func(_ context.Context, ask runner.Ask) error {
+		return os.WriteFile(filepath.Join(ask.Dir, vllmserve.DefaultFile), []byte(`{"num_prompts": 9, "completed": 0,
+"failed": 9, "duration": 1, "request_throughput": 0, "mean_ttft_ms": 0}`), 0o666)
+	}
+	broken := func(ctx context.Context, ask runner.Ask) error {
+		log := filepath.Join(ask.Dir, vllmserve.DefaultLog)
+		return errors.Join(errors.New("exit status 1"), well(ctx, ask), os.WriteFile(log, nil, 0o666))
+	}
+	for want, measure := range map[string]func(context.Context, runner.Ask) error{
+		"no request was answered": none,
+		"exit status 1\n\thint: the client's log is " + filepath.Join(o.Dir, "capacity-failed/vllm-bench.log"): broken,
+	} {
+		o.Measure = measure
+		_, err := runner.Run(t.Context(), o)
+		require.EqualError(t, err, "measure the capacity: "+want)
+	}
+	*asked, o.Measure = nil, well
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, "found", doc.Answers[0].Outcome)
+	require.True(t, math.IsInf((*asked)[0], 1))
+}
+
+// An interruption as the client ends is the error, not what its result lacks.
+func TestInterruptedCapacity(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Goal = search.Goal{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o.MeasureBy(func(context.Context, []string, io.Writer) error {
+		cancel(errors.New("killed"))
+		return nil
+	})
+	_, err := runner.Run(ctx, o)
+	require.EqualError(t, err, "measure the capacity: killed")
 }

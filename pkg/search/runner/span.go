@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
+	"github.com/profllm/profllm/pkg/client"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -59,9 +61,29 @@ func niceStep(x float64) float64 {
 	return math.Pow10(digits)
 }
 
-// capacity is the rate at which requests were answered that came as fast as they can.
+// capacity is the rate at which requests were answered that came as fast as they can. A run that does
+// not show it is put aside, so that the next search measures again, unless the folder is another's by now.
 func (r *runner) capacity(ctx context.Context) (float64, error) {
 	dir := filepath.Join(r.Dir, capacityDir)
+	most, err := r.answered(ctx, dir)
+	if errors.Is(err, lease.ErrLost) {
+		return 0, err
+	}
+	if err != nil {
+		failed := dir + "-failed"
+		err = errors.Join(err, os.RemoveAll(failed), os.Rename(dir, failed))
+		log := filepath.Join(failed, vllmserve.DefaultLog)
+		if _, none := os.Stat(log); none == nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w\n\thint: the client's log is %s", err, log)
+		}
+		return 0, err
+	}
+	r.Said("capacity: %.4g requests/s", most)
+	return most, nil
+}
+
+// answered reads the rate from the run in a folder, which is measured if it has none.
+func (r *runner) answered(ctx context.Context, dir string) (float64, error) {
 	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.RemoveAll(dir); err != nil { // of a run that was killed
@@ -72,7 +94,7 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 		}
 		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: r.Seed - 1, Dir: dir}
 		r.Said("capacity: %d requests, sent as fast as they can be", ask.NumPrompts)
-		if err := r.Measure(ctx, ask); err != nil {
+		if err := client.Interrupted(ctx, r.Measure(ctx, ask)); err != nil {
 			return 0, fmt.Errorf("measure the capacity: %w", err)
 		}
 		part, err = vllmserve.Parser{}.Parse(regular.DirFS(dir))
@@ -83,7 +105,5 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 	if part.Metrics.RequestThroughput == nil || *part.Metrics.RequestThroughput <= 0 {
 		return 0, errors.New("measure the capacity: no request was answered")
 	}
-	most := *part.Metrics.RequestThroughput / float64(r.Speed)
-	r.Said("capacity: %.4g requests/s", most)
-	return most, nil
+	return *part.Metrics.RequestThroughput / float64(r.Speed), nil
 }
