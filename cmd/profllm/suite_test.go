@@ -295,6 +295,10 @@ func TestSuiteOfScripts(t *testing.T) {
 		for name, want := range map[string]int{"structured-grammar": 100, "structured-free": 100, "documents-asked1": 8, "prefixes-100": 100, "prefixes-1": 100} {
 			r := readResult(t, filepath.Join(root, name))
 			require.Equal(t, want, *r.Results.CompletedRequests, name)
+			require.True(t, r.Validity.Valid, "%s: %v", name, r.Validity.Words)
+			if strings.HasPrefix(name, "structured") {
+				require.Less(t, *r.Results.TotalOutputTokens, int64(want*128), "answers end by themselves")
+			}
 		}
 	}
 }
