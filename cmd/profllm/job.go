@@ -412,7 +412,11 @@ func (c jobProfileCmd) Run(ctx context.Context, a *app) error {
 	if server := j.Unprofiled(c.Ranks, c.Mark, command); server != nil {
 		return jobError("profile", become(server, a.environ))
 	}
-	if rank, err := strconv.Atoi(a.env("SLURM_PROCID")); err == nil && c.Ranked != "" {
+	if c.Ranked != "" {
+		rank, err := strconv.Atoi(a.env("SLURM_PROCID"))
+		if err != nil {
+			return fail(exitUsage, fmt.Errorf("profllm job profile: --ranked is for the tasks of a step: SLURM_PROCID: %w", err))
+		}
 		for i, word := range command {
 			command[i] = plan.Ranked(word, c.Ranked, rank)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/bench/vllmoffline"
+	"github.com/profllm/profllm/pkg/result"
 )
 
 // offlinePrograms stand for vLLM and for Python that has it: each writes a result of its benchmark,
@@ -117,6 +118,17 @@ benchmark = %q
 	return run
 }
 
+// A rank that is not known would leave every process with the same file.
+func TestJobProfileRanked(t *testing.T) {
+	o := profllm(t, t.TempDir(), nil, "job", "profile", "--mark", "R/x", "--ranked", "a-%t.json", "--", "true", "a-%t.json")
+	require.Equal(t, exitUsage, o.code)
+	require.Contains(t, o.stderr, "--ranked is for the tasks of a step: SLURM_PROCID")
+	o = profllm(t, t.TempDir(), []string{"SLURM_PROCID=3"}, "job", "profile", "--mark", "R/x", "--ranked", "a-%t.json", "--",
+		"sh", "-c", "echo $0", "a-%t.json")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.Equal(t, "a-3.json\n", o.stdout)
+}
+
 // offlineTest is a scenario of four engines on a node.
 const offlineTest = `name = "offline"
 [[Tests]]
@@ -161,7 +173,7 @@ func TestOfflineProfiled(t *testing.T) {
 				}
 				require.Len(t, seen, 4, "no rank overwrites another's")
 				require.True(t, r.Validity.Valid, r.Validity.Words)
-				require.NotContains(t, r.Validity.Words, "missing-files")
+				require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ type benchSuiteCmd struct {
 
 // loads makes the runs that the command line names.
 func (c benchSuiteCmd) loads() ([]measure.Load, error) {
-	o := measure.Options{Any: c.List, Rule: suite.Prompts(c.Parity), Own: c.Client == "" && c.Image == "", Release: c.Release,
+	o := measure.Options{Any: c.List, Rule: suite.Prompts(c.Parity), Own: c.Client == "" && c.Image == "", Here: c.Image != "", Release: c.Release,
 		Files: map[string]string{"sharegpt": c.ShareGPT, "sonnet": c.Sonnet}}
 	o.Names, o.Flags = measure.Split(append([]string{c.Names}, c.Flags...))
 	return measure.Plan(o)
@@ -60,6 +60,9 @@ func (c benchSuiteCmd) loads() ([]measure.Load, error) {
 func (c benchSuiteCmd) Run(ctx context.Context, a *app) error {
 	if c.List {
 		return c.list(a)
+	}
+	if c.Runtime != "" && c.Image == "" {
+		return fail(exitUsage, errors.New("--runtime runs an image, and there is none\n\thint: name one with --image"))
 	}
 	loads, err := c.loads()
 	if err != nil {

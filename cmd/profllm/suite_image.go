@@ -58,7 +58,9 @@ func (c benchSuiteCmd) imageClient(a *app, s *measure.Session, loads []measure.L
 	launcher, _, _ := catalog.Find(catalog.Launchers, runtime) // each of job.Runtimes is one
 	contained := func(args []string) ([]string, error) {
 		argv := append(strings.Fields(vllmClient), args...)
-		step, err := launcher().Wrap(plan.Step{Name: "bench", Container: true, Argv: plan.Texts(argv...)}, box)
+		// The name is the container's, and several of these commands may share an allocation.
+		step := plan.Step{Name: fmt.Sprintf("bench-%d", os.Getpid()), Container: true, Argv: plan.Texts(argv...)}
+		step, err := launcher().Wrap(step, box)
 		if err != nil {
 			return nil, err
 		}
@@ -92,23 +94,34 @@ func (c benchSuiteCmd) runtime() (string, error) {
 }
 
 // mounts are the folders that a client needs at their own paths: that of the results, those of data
-// sets, and the cache of models.
+// sets, those of a model and a tokenizer that are no names, and the cache of models.
 func (c benchSuiteCmd) mounts(a *app, s *measure.Session, loads []measure.Load) []string {
-	folders := []string{s.Dir}
+	folders, mounts := []string{s.Dir}, []string(nil)
+	add := func(dir string) bool {
+		st, err := os.Stat(dir)
+		found := filepath.IsAbs(dir) && err == nil && st.IsDir()
+		if found {
+			folders = append(folders, dir)
+		}
+		return found
+	}
+	add(s.Model)
 	for i := range loads {
 		if file, ok := loads[i].Arguments.Get("dataset_path").Text(); ok && filepath.IsAbs(file) {
 			folders = append(folders, filepath.Dir(file))
 		}
+		tokenizer, _ := loads[i].Arguments.Get("tokenizer").Text()
+		add(tokenizer)
 	}
-	for _, name := range []string{"HF_HOME", "HF_HUB_CACHE"} {
-		if dir := a.env(name); filepath.IsAbs(dir) {
-			if st, err := os.Stat(dir); err == nil && st.IsDir() {
-				folders = append(folders, dir)
-			}
-		}
+	add(a.env("HF_HUB_CACHE"))
+	cache := a.env("HF_HOME")
+	if cache == "" {
+		cache = filepath.Join(a.env("HOME"), ".cache", "huggingface")
+	}
+	if add(cache) && a.env("HF_HOME") == "" {
+		mounts = append(mounts, cache+":/root/.cache/huggingface") // nothing tells the client where it is
 	}
 	slices.Sort(folders)
-	var mounts []string
 	for _, dir := range slices.Compact(folders) {
 		mounts = append(mounts, dir+":"+dir)
 	}

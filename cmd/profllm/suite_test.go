@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/suite"
+	"github.com/profllm/profllm/pkg/suite/measure"
 )
 
 // A scenario measures every suite on one start of the server, and each record has the values of
@@ -252,7 +254,9 @@ exec "$BINARY" sim vllm "$@"`
 			}
 			calls := filepath.Join(dir, "calls")
 			all := slices.Concat(env, c.env, []string{"BINARY=" + binary, "CALLS=" + calls, "PATH=" + bin + ":/usr/bin:/bin"})
-			args := []string{"bench", "suite", "concurrency-4", "--base-url", address, "--image", "vllm/vllm-openai:v0.32.0"}
+			args := []string{"bench", "suite", "concurrency-4,sharegpt-rateinf", "--base-url", address, "--image",
+				"vllm/vllm-openai:v0.32.0", "--sharegpt", "chats.json"}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "chats.json"), []byte("[]"), 0o644))
 			if c.programs[0] == "podman" { // it comes behind docker, which this machine may have
 				args = append(args, "--runtime", "podman")
 			}
@@ -268,6 +272,9 @@ exec "$BINARY" sim vllm "$@"`
 				require.Contains(t, string(said), "--network=host", "the server may be on this machine")
 				require.Contains(t, string(said), "source="+root, "results are written there")
 				require.NotContains(t, string(said), "--gpus", "a client needs none")
+				require.Regexp(t, "--name=profllm-[a-z0-9-]+-bench-[0-9]+-0 ", string(said), "no other command has the name")
+				require.Regexp(t, regexp.QuoteMeta("source="+dir)+`"?,`, string(said), "a comma has it quoted")
+				require.Contains(t, string(said), "--dataset-path "+dir+"/chats.json ")
 			}
 		})
 	}
@@ -279,6 +286,28 @@ exec "$BINARY" sim vllm "$@"`
 	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", "http://127.0.0.1:1", "--image", "a:1", "--client", "x")
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "--client and --image both say what measures")
+	got = profllm(t, dir, env, "bench", "suite", "concurrency-4", "--base-url", address, "--runtime", "docker")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.stderr, "--runtime runs an image, and there is none")
+}
+
+// A client in a container finds the model, the tokenizer and the cache of this machine.
+func TestSuiteMounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"model", "tokenizer", "home/.cache/huggingface", "hf"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	loads, err := measure.Plan(measure.Options{Names: []string{"latency-short"}, Flags: []string{"--tokenizer", dir + "/tokenizer"}})
+	require.NoError(t, err)
+	a := &app{environ: []string{"HOME=" + dir + "/home"}}
+	at := func(name string) string { return dir + "/" + name + ":" + dir + "/" + name }
+	cache := "home/.cache/huggingface"
+	s := &measure.Session{Dir: dir + "/results", Model: dir + "/model"}
+	require.ElementsMatch(t, []string{at("results"), at("model"), at("tokenizer"), at(cache), dir + "/" + cache + ":/root/.cache/huggingface"},
+		benchSuiteCmd{}.mounts(a, s, loads))
+	a.environ, s.Model = append(a.environ, "HF_HOME="+dir+"/hf"), "org/model"
+	require.ElementsMatch(t, []string{at("results"), at("tokenizer"), at("hf")}, benchSuiteCmd{}.mounts(a, s, loads))
 }
 
 // A client that takes its time to end is waited for when the suite is interrupted, and so is the removal
@@ -333,6 +362,10 @@ func TestSuiteOfScripts(t *testing.T) {
 		for name, want := range map[string]int{"structured-grammar": 100, "structured-free": 100, "documents-asked1": 8, "prefixes-100": 100, "prefixes-1": 100} {
 			r := readResult(t, filepath.Join(root, name))
 			require.Equal(t, want, *r.Results.CompletedRequests, name)
+			require.True(t, r.Validity.Valid, "%s: %v", name, r.Validity.Words)
+			if strings.HasPrefix(name, "structured") {
+				require.Less(t, *r.Results.TotalOutputTokens, int64(want*128), "answers end by themselves")
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (p *Plan) capture(in Input, service Service, n *nsys) error {
 		pos = in.Test.Nsys.PosOf("preset")
 	}
 	if len(p.profilable()) > 0 {
-		return p.captureSteps(pos)
+		return p.captureSteps(in, pos)
 	}
 	note := func(text string) { p.Notes = append(p.Notes, pos.String()+": "+text) }
 	if service.Torch == nil || service.Torch.Range == nil {

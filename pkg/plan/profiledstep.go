@@ -97,7 +97,7 @@ func (p *Plan) wrapStep(w wrapper, s *Step) {
 }
 
 // captureSteps has the steps open the capture range of nsys around what they measure.
-func (p *Plan) captureSteps(pos source.Pos) error {
+func (p *Plan) captureSteps(in Input, pos source.Pos) error {
 	for _, s := range p.profilable() {
 		if s.Report == "" {
 			continue
@@ -111,7 +111,7 @@ func (p *Plan) captureSteps(pos source.Pos) error {
 			return source.Errorf(pos, "capture_range cudaProfilerApi records nothing: %v", err)
 		}
 		s.insert(words...)
-		s.Env = append(slices.Clone(s.Env), env...)
+		s.Env = append(slices.Clone(s.Env), p.unset(in, env)...)
 	}
 	return nil
 }

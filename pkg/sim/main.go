@@ -53,11 +53,12 @@ func runVLLM(ctx context.Context, p program.Process, args []string) int {
 		return vllm.Serve(ctx, p, args[1:])
 	case len(args) >= 2 && args[0] == "bench" && args[1] == "serve":
 		return client.Bench(ctx, p, args[2:])
-	case len(args) >= 2 && args[0] == "bench" && slices.Contains([]string{"latency", "throughput", "startup", "mm-processor"}, args[1]):
+	case len(args) >= 2 && args[0] == "bench" && slices.Contains(tool.OfflineBenchmarks, args[1]):
 		return tool.Offline(ctx, p, args[1], args[2:])
 	default:
-		return p.Fail(program.Usage, fmt.Errorf("vllm %s is not simulated: want serve, or bench with serve, latency, throughput or startup",
-			strings.Join(args, " ")))
+		last := len(tool.OfflineBenchmarks) - 1
+		return p.Fail(program.Usage, fmt.Errorf("vllm %s is not simulated: want serve, or bench with serve, %s or %s",
+			strings.Join(args, " "), strings.Join(tool.OfflineBenchmarks[:last], ", "), tool.OfflineBenchmarks[last]))
 	}
 }
 

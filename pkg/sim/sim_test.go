@@ -146,7 +146,7 @@ func TestMainDispatch(t *testing.T) {
 		"version says simulated":    {[]string{"vllm", "--version"}, 0, "profllm-sim\n", ""},
 		"other script":              {[]string{"python3", "train.py"}, 127, "", `"train.py" is not simulated`},
 		"no script":                 {[]string{"python3"}, 127, "", "without a script"},
-		"other bench":               {[]string{"vllm", "bench", "sweep"}, 2, "", "bench sweep is not simulated"},
+		"other bench":               {[]string{"vllm", "bench", "sweep"}, 2, "", "bench sweep is not simulated: want serve, or bench with serve, latency, throughput, startup or mm-processor"},
 		"other program":             {[]string{"dcgmi"}, 127, "", "not simulated"},
 		"nothing":                   {nil, 2, "", "no command"},
 		"serve without a model":     {[]string{"vllm", "serve", "--port", "1"}, 2, "", "no model"},

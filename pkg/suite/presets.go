@@ -81,7 +81,7 @@ var Suites = []Suite{
 		Name: "structured", Group: Scripts, About: "what answers of a form cost: compare with the free ones",
 		Fixed: []Value{random, in(512), out(128), rate(all), concurrency(16), prompts(100)},
 		Each: []Variant{
-			{"free", []Value{{extraBody, `{}`}}},
+			{"free", []Value{{extraBody, `{"ignore_eos":false}`}}},
 			form("json", `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},`+
 				`"required":["name","age"]}`),
 			form("regex", `"[A-Z][a-z]{2,11} [0-9]{1,3}"`),
@@ -110,9 +110,10 @@ var Suites = []Suite{
 // extraBody is a JSON object that every request of a load has.
 const extraBody = "extra_body"
 
-// form is a run whose answers have a form, as JSON.
+// form is a run whose answers have a form, as JSON. Clients ask for full answers of random prompts,
+// and a form that is complete would have to go on.
 func form(kind, text string) Variant {
-	return Variant{kind, []Value{{extraBody, `{"structured_outputs":{"` + kind + `":` + text + `}}`}}}
+	return Variant{kind, []Value{{extraBody, `{"ignore_eos":false,"structured_outputs":{"` + kind + `":` + text + `}}`}}}
 }
 
 // repetition is the data set of prompts that share prefixes.

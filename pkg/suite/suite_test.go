@@ -188,8 +188,9 @@ func TestScripts(t *testing.T) {
 		require.False(t, seen[label], label)
 		seen[label] = true
 		if body, ok := a.Get("extra_body").Text(); ok {
-			var form map[string]map[string]any
+			var form map[string]any
 			require.NoError(t, json.Unmarshal([]byte(body), &form), "%s: %s", r.Name, body)
+			require.Equal(t, false, form["ignore_eos"], "%s: a complete form would go on", r.Name)
 			if kind := strings.TrimPrefix(r.Name, "structured-"); kind != "free" {
 				require.Contains(t, form["structured_outputs"], kind)
 			}

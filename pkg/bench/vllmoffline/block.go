@@ -20,7 +20,7 @@ var (
 	blockSize  = regexp.MustCompile(`^\s*"data_parallel_size": ([0-9]+),?$`)
 	blockTitle = regexp.MustCompile(`^=+ Serving Benchmark Result =+$`)
 	blockEnd   = regexp.MustCompile(`^={40,}$`)
-	blockValue = regexp.MustCompile(`^(Successful requests|Benchmark duration \(s\)|Total (?:input|generated) tokens|` +
+	blockValue = regexp.MustCompile(`^((?:Successful|Failed) requests|Benchmark duration \(s\)|Total (?:input|generated) tokens|` +
 		`Request throughput \(req/s\)|(?:Output|Total) token throughput \(tok/s\)|` +
 		`(?:Mean|Median|P99) (?:TTFT|TPOT) \(ms\)): +([0-9.]+)$`)
 )
@@ -55,7 +55,13 @@ func ReadText(name string, data []byte) (result.Part, error) {
 // recovered notes that numbers are of a console text.
 func (r *reader) recovered(name string, lines []line) {
 	r.Warn(result.Recovered, pyjson.Value{}, name, "read from console text")
-	if n := engines(lines); name == requests && n > 1 {
+	if name != requests {
+		return
+	}
+	if b := lastBlock(lines); b != nil && b.failed != nil && *b.failed > 0 {
+		r.Warn(result.Incomplete, pyjson.Value{}, name, "%d requests failed, and no number is of them", *b.failed)
+	}
+	if n := engines(lines); n > 1 {
 		r.Warn(result.Recovered, pyjson.Value{}, name,
 			"the mean and the median are means over %d engines, the P99 is the largest of theirs", n)
 	}
@@ -65,10 +71,28 @@ func (r *reader) recovered(name string, lines []line) {
 type block struct {
 	requests *result.OfflineRequests
 	total    *result.OfflineThroughput
+	failed   *int64
+}
+
+func newBlock() *block {
+	return &block{requests: &result.OfflineRequests{TTFTFrom: result.FromScheduled}, total: &result.OfflineThroughput{}}
 }
 
 // requestsLog takes the last whole table. Its ITL is a copy of its TPOT, and is left out.
 func requestsLog(lines []line, o *result.Offline) bool {
+	last := lastBlock(lines)
+	if last == nil {
+		return false
+	}
+	if last.total.InputTokens != nil && last.total.OutputTokens != nil {
+		last.total.TotalTokens = new(*last.total.InputTokens + *last.total.OutputTokens)
+	}
+	o.Requests, o.Throughput = last.requests, last.total
+	return true
+}
+
+// lastBlock is the last whole table, nil if there is none.
+func lastBlock(lines []line) *block {
 	var last, open *block
 	begun := false
 	for _, l := range lines {
@@ -76,7 +100,7 @@ func requestsLog(lines []line, o *result.Offline) bool {
 		case blockBegin.MatchString(l.text):
 			begun = true
 		case begun && blockTitle.MatchString(l.text):
-			open = &block{&result.OfflineRequests{TTFTFrom: result.FromScheduled}, &result.OfflineThroughput{}}
+			open = newBlock()
 		case open != nil && blockEnd.MatchString(l.text):
 			if open.whole() {
 				last = open
@@ -88,14 +112,7 @@ func requestsLog(lines []line, o *result.Offline) bool {
 			}
 		}
 	}
-	if last == nil {
-		return false
-	}
-	if last.total.InputTokens != nil && last.total.OutputTokens != nil {
-		last.total.TotalTokens = new(*last.total.InputTokens + *last.total.OutputTokens)
-	}
-	o.Requests, o.Throughput = last.requests, last.total
-	return true
+	return last
 }
 
 func (b *block) whole() bool {
@@ -108,7 +125,7 @@ func (b *block) take(label, text string) {
 	if !ok {
 		return
 	}
-	counts := map[string]**int64{"Successful requests": &b.total.Requests,
+	counts := map[string]**int64{"Successful requests": &b.total.Requests, "Failed requests": &b.failed,
 		"Total input tokens": &b.total.InputTokens, "Total generated tokens": &b.total.OutputTokens}
 	rates := map[string]**float64{"Benchmark duration (s)": &b.total.Duration,
 		"Request throughput (req/s)":      &b.total.RequestThroughput,

@@ -46,8 +46,11 @@ func (r *reader) requests(doc pyjson.Value, _ *result.Offline) error {
 	}
 	input, output, queue, ttft, decode := r.column(doc, "input_lens"), r.column(doc, "output_lens"),
 		r.column(doc, "queue_times"), r.column(doc, "ttfts"), r.column(doc, "decode_times")
+	if n := p.n + len(ttft); n > mostRequests {
+		return fmt.Errorf("%s: the files have %d requests, and at most %d are read", r.Name, n, mostRequests)
+	}
 	for _, c := range [][]float64{input, output, queue, decode} {
-		if len(c) != len(ttft) || p.n+len(ttft) > mostRequests {
+		if len(c) != len(ttft) {
 			return fmt.Errorf("%s: %w", r.Name, errColumns)
 		}
 	}

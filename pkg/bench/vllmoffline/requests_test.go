@@ -109,6 +109,10 @@ func TestRequestsOfText(t *testing.T) {
 	require.Equal(t, []string{"from-log"}, judge(p).Words)
 
 	text := string(sample(t, "composed/requests.log"))
+	p = parse(t, fstest.MapFS{"raw/requests.log": {Data: []byte(strings.Replace(text, "Failed requests:                         0",
+		"Failed requests:                         3", 1))}})
+	require.Equal(t, []result.WarningKind{result.Recovered, result.Incomplete, result.Recovered}, kinds(p))
+	require.Contains(t, p.Warnings[1].Text, "3 requests failed")
 	for name, cut := range map[string]string{
 		"of a client":  strings.Replace(text, "Running benchmark with", "Benchmarking with", 1),
 		"not finished": text[:strings.Index(text, "Mean TPOT")],

@@ -218,6 +218,9 @@ func (l *Load) Expect() plan.Expect {
 	if random && l.get("random_range_ratio") == nil {
 		e.InputTokens, e.OutputTokens, e.IgnoreEOS = l.value("random_input_len"), l.value("random_output_len"), true
 		e.InputTokens += l.number("random_prefix_len")
+		if l.endsItself() {
+			e.OutputTokens, e.IgnoreEOS = 0, false
+		}
 	}
 	if random {
 		prefix := float64(l.number("random_prefix_len"))
@@ -235,6 +238,20 @@ func (l *Load) Expect() plan.Expect {
 	}
 	e.Goodput = l.goodput()
 	return e
+}
+
+// endsItself reports whether the extra body lets answers end before their full length, which wins
+// over what the clients ask for.
+func (l *Load) endsItself() bool {
+	v := l.get("extra_body")
+	if v == nil {
+		return false
+	}
+	body, _ := v.Plain().(map[string]any)
+	if text, ok := v.Text(); ok {
+		_ = json.Unmarshal([]byte(text), &body) // what is no object is refused elsewhere
+	}
+	return body["ignore_eos"] == false
 }
 
 // wholeFile reports whether num_prompts can be -1, which takes every entry of the data set.

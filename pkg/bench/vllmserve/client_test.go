@@ -110,6 +110,9 @@ func TestExpect(t *testing.T) {
 		{"several in a request", "backend = 'vllm-pooling'\nrandom_batch_size = 8", plan.Expect{NumPrompts: 4, Concurrency: 16}},
 		{"a query among them", "backend = 'vllm-rerank'\ndataset_name = 'random-rerank'\nrandom_batch_size = 11\nno_reranker = true",
 			plan.Expect{NumPrompts: 3, Concurrency: 16}},
+		{"answers end by themselves", "extra_body = '{\"ignore_eos\": false}'", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, SharedInput: new(0.0)}},
+		{"the same as a table", "extra_body = { ignore_eos = false }", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, SharedInput: new(0.0)}},
+		{"another extra body", "extra_body = '{\"top_p\": 0.5}'", plan.Expect{NumPrompts: 30, Concurrency: 16, InputTokens: 16, OutputTokens: 128, IgnoreEOS: true, SharedInput: new(0.0)}},
 		{"other data, in dashes", "dataset-name = 'sharegpt'", plan.Expect{NumPrompts: 30, Concurrency: 16}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

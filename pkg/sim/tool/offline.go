@@ -18,8 +18,11 @@ import (
 // RequestsProgram begins the text of profllm's benchmark of single requests (workload/offline).
 const RequestsProgram = `"""profllm requests`
 
-// Offline is `vllm bench latency`, `throughput` or `startup`, or profllm's benchmark of single
-// requests: it loads nothing, and the numbers that it writes follow from the arguments alone.
+// OfflineBenchmarks are those of `vllm bench` without a server.
+var OfflineBenchmarks = []string{"latency", "throughput", "startup", "mm-processor"}
+
+// Offline is one of OfflineBenchmarks, or profllm's benchmark of single requests: it loads nothing,
+// and the numbers that it writes follow from the arguments alone.
 func Offline(ctx context.Context, p program.Process, kind string, args []string) int {
 	f := program.ParseFlags(args)
 	o := offline{Process: p, flags: &f}

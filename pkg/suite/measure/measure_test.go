@@ -97,3 +97,17 @@ func TestSplit(t *testing.T) {
 	require.Equal(t, []string{"bench"}, names)
 	require.Equal(t, []string{"--seed", "1"}, flags)
 }
+
+// A client in a container is told the whole path of a file that is here; what is no file may be the
+// name of a data set.
+func TestFilesHere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	require.NoError(t, os.WriteFile("chats.json", []byte("[]"), 0o644))
+	for file, want := range map[string]string{"chats.json": filepath.Join(dir, "chats.json"), "org/set": "org/set"} {
+		loads, err := measure.Plan(measure.Options{Names: []string{"sharegpt-rateinf"}, Here: true,
+			Files: map[string]string{"sharegpt": file}})
+		require.NoError(t, err)
+		require.Equal(t, want, loads[0].Options()["dataset_path"])
+	}
+}

@@ -2,6 +2,8 @@ package measure
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,6 +22,7 @@ type Options struct {
 	Files   map[string]string // data set → its file, for the runs that read it
 	Own     bool              // profllm's client instead of a command
 	Any     bool              // arguments that no client takes are not refused
+	Here    bool              // files that are here are named by their absolute paths, for a client in a container
 	Release string            // of the vLLM whose client the command is; "" if that is not known
 }
 
@@ -87,6 +90,14 @@ func (o Options) load(r suite.Run, over *source.Table) (Load, error) {
 	name, _ := t.Get("dataset_name").Text()
 	if file := o.Files[name]; file != "" && !t.Has("dataset_path") {
 		t.Set("dataset_path", &source.Value{Pos: place, Any: file})
+	}
+	if file, _ := t.Get("dataset_path").Text(); o.Here && file != "" {
+		if _, err := os.Stat(file); err == nil { // else it may be the name of a data set
+			if file, err = filepath.Abs(file); err != nil {
+				return Load{}, err
+			}
+			t.Set("dataset_path", &source.Value{Pos: place, Any: file})
+		}
 	}
 	client := "vllm"
 	if o.Own {

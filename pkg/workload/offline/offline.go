@@ -424,7 +424,7 @@ func (w *Workload) profilable(release string) *plan.Profilable {
 		for _, v := range vars {
 			env = append(env, plan.Var{Name: v.Name, Value: plan.Text(v.Value)})
 		}
-		if !w.cfg.Options.Has("profile") {
+		if v := w.cfg.Options.Get("profile"); v == nil || v.Any == false { // which own leaves out
 			options = append(options, "--profile")
 		}
 		if err == nil && w.cfg.Engine.Has("profiler_config") {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,18 @@ func TestEnginesOnNodes(t *testing.T) {
 		require.NoError(t, err, c.args)
 		require.Equal(t, c.tasks, s.Steps[0].TasksPerNode, c.args)
 		require.Contains(t, argv(s), c.want)
+	}
+}
+
+// A capture range needs the benchmark's own option, also where a test turns it off.
+func TestRangeOpensProfile(t *testing.T) {
+	for more, want := range map[string]bool{"": true, "profile = false": true, "profile = true": false} {
+		s, err := served(t, 1, "benchmark = 'throughput'\n[cmd_args.options]\n"+more)
+		require.NoError(t, err)
+		words, _, err := s.Steps[0].Profile.Range()
+		require.NoError(t, err)
+		require.Equal(t, want, slices.ContainsFunc(words, func(w plan.Word) bool { return w.String() == "--profile" }), more)
+		require.Equal(t, !want, strings.Contains(argv(s), "--profile"), more)
 	}
 }
 

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +26,10 @@ class SamplingParams:
 class LLM:
     def __init__(self, **more):
         calls.append({"engine": more})
-        model = Of(get_vocab_size=lambda: 50000)
+        print("the engine is loaded")
+        model = Of(get_vocab_size=lambda: 50000, max_model_len=40)
         self.llm_engine = Of(vllm_config=Of(model_config=model))
+    def get_tokenizer(self): return Of(encode=lambda text: text.split())
     def start_profile(self): calls.append({"profile": "start"})
     def stop_profile(self): calls.append({"profile": "stop"})
     def generate(self, prompts, params, use_tqdm=True):
@@ -97,9 +100,9 @@ func ran(t *testing.T, env []string, args ...string) (calls []call, got columns,
 	cmd.Env = append(os.Environ(), append(env, "PYTHONPATH="+dir, "CALLS="+log, "PYTHONDONTWRITEBYTECODE=1")...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Logf("%s", out)
-		return nil, got, err
+		return nil, got, fmt.Errorf("%w: %s", err, out)
 	}
+	t.Logf("%s", out)
 	for name, into := range map[string]any{file: &got, log: &calls} {
 		data, err := os.ReadFile(name)
 		require.NoError(t, err, "%s", out)
@@ -157,12 +160,17 @@ func TestProgramPrompts(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "chats.json")
 	require.NoError(t, os.WriteFile(file, []byte(`[{"conversations": [{"from": "gpt", "value": "x"}, {"from": "human", "value": "one"}]},
-		{"conversations": []}, {"conversations": [{"from": "human", "value": "two"}]}]`), 0o644))
-	calls, _, err = ran(t, nil, "--num-prompts", "2", "--dataset-path", file)
+		{"conversations": []}, {"conversations": [{"from": "human", "value": "a b c d e f g h i j k"}]},
+		{"conversations": [{"from": "human", "value": "two"}]}]`), 0o644))
+	calls, _, err = ran(t, nil, "--num-prompts", "2", "--dataset-path", file, "--output-len", "30")
 	require.NoError(t, err)
-	require.Equal(t, []any{"one", "two"}, calls[2].Prompts)
-	_, _, err = ran(t, nil, "--num-prompts", "3", "--dataset-path", file)
-	require.Error(t, err, "there are two")
+	require.Equal(t, []any{"one", "two"}, calls[2].Prompts, "11 + 30 tokens are more than the engine's 40")
+	_, _, err = ran(t, nil, "--num-prompts", "3", "--dataset-path", file, "--output-len", "30")
+	require.ErrorContains(t, err, "Prompts left out: 1, longer than 40 tokens")
+	require.ErrorContains(t, err, "2 prompts fit 40 tokens with their answers, not 3")
+	_, _, err = ran(t, nil, "--num-prompts", "4", "--dataset-path", file)
+	require.ErrorContains(t, err, "has 3 prompts of people, not 4")
+	require.NotContains(t, err.Error(), "the engine is loaded")
 	_, _, err = ran(t, []string{"OLD=1"}, "--num-prompts", "1")
 	require.Error(t, err, "a release without times")
 }

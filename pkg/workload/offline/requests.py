@@ -64,29 +64,50 @@ def synthetic(count, length, seed, vocabulary):
 
 
 def conversations(path, count):
-    """The first human turn of each of the first conversations."""
+    """The first human turn of each conversation, of which a file has enough."""
     with open(path, encoding="utf-8") as f:
         items = json.load(f)
     prompts = []
     for item in items:
         turns = item.get("conversations") or item.get("conversation") or []
         human = [t.get("value") for t in turns if t.get("from") in ("human", "user")]
-        if len(prompts) < count and human and human[0]:
+        if human and human[0]:
             prompts.append(human[0])
     if len(prompts) < count:
         raise SystemExit(f"{path} has {len(prompts)} prompts of people, not {count}")
     return prompts
 
 
-def prompts_of(args, llm):
+def fitting(prompts, count, answer, llm, limit):
+    """The first prompts that fit the engine together with their answers."""
+    tokenizer, kept, left_out = llm.get_tokenizer(), [], 0
+    for prompt in prompts:
+        if len(kept) == count:
+            break
+        if len(tokenizer.encode(prompt)) + answer <= limit:
+            kept.append(prompt)
+        else:
+            left_out += 1
+    print(f"Prompts left out: {left_out}, longer than {limit} tokens with their answers")
+    if len(kept) < count:
+        raise SystemExit(f"{len(kept)} prompts fit {limit} tokens with their answers, not {count}")
+    return kept
+
+
+def prompts_of(args, read, llm):
     """The warm-up prompt, all prompts, and whether answers go on behind an end of text."""
+    config = llm.llm_engine.vllm_config.model_config
     if args.input_len:
-        config = llm.llm_engine.vllm_config.model_config
         made = synthetic(args.num_prompts + 1, args.input_len, args.seed or 0, config.get_vocab_size())
         return made[-1], made[:-1], True
     if args.dataset_path:
-        return WARM_UP, conversations(args.dataset_path, args.num_prompts), False
+        return WARM_UP, fitting(read, args.num_prompts, answer_of(args), llm, config.max_model_len), False
     return WARM_UP, [STOCK[i % len(STOCK)] for i in range(args.num_prompts)], False
+
+
+def answer_of(args):
+    """Tokens of an answer."""
+    return args.output_len or args.max_tokens
 
 
 def share(prompts, engines):
@@ -130,13 +151,16 @@ def main():
     args, engine = arguments()
     if args.viztracer:  # else the engine would be a process that the tracer does not see
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    read = None
+    if args.dataset_path and not args.input_len:  # what is wrong with it is said before the engine is loaded
+        read = conversations(args.dataset_path, args.num_prompts)
     import vllm
 
     engine.disable_log_stats = False  # else requests have no times
     llm = vllm.LLM(**vars(engine))
-    warm_up, prompts, ignore_eos = prompts_of(args, llm)
+    warm_up, prompts, ignore_eos = prompts_of(args, read, llm)
     params = vllm.SamplingParams(
-        temperature=args.temperature, max_tokens=args.output_len or args.max_tokens, ignore_eos=ignore_eos)
+        temperature=args.temperature, max_tokens=answer_of(args), ignore_eos=ignore_eos)
     own = share(prompts, args.data_parallel_size)
     llm.generate([warm_up], params, use_tqdm=False)
     with profiled(args, llm):
