@@ -96,5 +96,5 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   --random-output-len 64 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/workloads_2026-03-04_05-06-07/structured/0/raw --result-filename vllm-bench.json \
   --save-result \
-  --extra-body '{"structured_outputs":{"json":{"properties":{"city":{"type":"string"},"people":{"type":"integer"}},"required":["city","people"],"type":"object"}}}' \
+  --extra-body '{"ignore_eos":false,"structured_outputs":{"json":{"properties":{"city":{"type":"string"},"people":{"type":"integer"}},"required":["city","people"],"type":"object"}}}' \
   --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
