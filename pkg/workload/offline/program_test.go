@@ -88,7 +88,7 @@ func ran(t *testing.T, env []string, args ...string) (calls []call, got columns,
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("python3 is missing")
+		t.Skip("python3 is not installed: the embedded program was not run")
 	}
 	dir := t.TempDir()
 	for name, text := range standIns {
