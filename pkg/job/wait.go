@@ -160,6 +160,9 @@ func probe(ctx context.Context, role *plan.Role, urls []string, answered chan<- 
 
 // reach asks a role for its health; one without such a path only needs to take a connection.
 func reach(ctx context.Context, role *plan.Role, url string, limit time.Duration) error {
+	if h := role.Health; h.Serves != "" || h.Instances != nil {
+		return registered(ctx, h, url, limit)
+	}
 	if role.Health.Path != "" {
 		return get(ctx, client(limit), url, io.Discard)
 	}
@@ -358,7 +361,7 @@ func (j *Job) scrape(ctx context.Context, dir, when string, want func(role strin
 	}
 	for i := range p.Roles {
 		role := &p.Roles[i]
-		if !role.Engine && !role.Proxy || want != nil && !want(role.Name) {
+		if !role.Engine && !role.Proxy && !role.Router || want != nil && !want(role.Name) {
 			continue
 		}
 		url, err := endpoint(p, place, role, "/metrics")

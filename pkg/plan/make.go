@@ -43,6 +43,7 @@ type Cluster struct {
 	MPI          string // the site's mpi, "": not said
 	VisibleGPUs  []int  // from CUDA_VISIBLE_DEVICES, nil if not set
 	Shared       bool   // others use the nodes' GPUs as well: take no more than are needed
+	Dir          string // of the run, absolute, as every step sees it
 	Simulated    bool
 }
 
@@ -98,10 +99,12 @@ type Service struct {
 	ClientHost    string   // overrides the address of that role, "" for none
 	ClientNodes   Slice    // where clients run
 	Disaggregated bool
-	Config        map[string]any // kind of role → engine arguments
-	Cache         Cache
-	Torch         *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
-	Notes         []string // what a person should know, e.g. keys without effect
+
+	SimulatedEngine bool           // see Plan
+	Config          map[string]any // kind of role → engine arguments
+	Cache           Cache
+	Torch           *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
+	Notes           []string // what a person should know, e.g. keys without effect
 }
 
 // Cache says how the engines of a service are told to empty their prefix caches.
@@ -228,7 +231,7 @@ func Make(in Input) (*Plan, error) {
 		service, err = in.Workload.Serve(Cluster{
 			Nodes: p.Job.Nodes - in.Test.ClientNodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
 			MPI:         in.System.MPI,
-			VisibleGPUs: visible, Shared: in.System.Standalone(), Simulated: in.Simulated,
+			VisibleGPUs: visible, Shared: in.System.Standalone(), Dir: in.Dir, Simulated: in.Simulated,
 		})
 		c.Add(err)
 	}
@@ -286,6 +289,7 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 // take takes over what the workload serves, and what its roles need of the job.
 func (p *Plan) take(in Input, service Service, visible []int) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
+	p.SimulatedEngine = service.SimulatedEngine
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
 		if len(p.Roles) == 0 && service.GPUs > 0 {

@@ -34,9 +34,11 @@ type Plan struct {
 	Iteration int       `json:"iteration"`
 	Step      int       `json:"step,omitempty"` // first point of a sweep that runs here, from 1; 0: no sweep
 	Workload  string    `json:"workload"`
-	Dir       string    `json:"dir"`    // the run directory, absolute
-	Binary    string    `json:"binary"` // profllm on the nodes
-	Simulated bool      `json:"simulated,omitempty"`
+	Dir       string    `json:"dir"`                 // the run directory, absolute
+	Binary    string    `json:"binary"`              // profllm on the nodes
+	Simulated bool      `json:"simulated,omitempty"` // a rehearsal: stand-ins for every program
+	// the engines only behave as if, although they are started as real ones are: Dynamo's mocker
+	SimulatedEngine bool `json:"simulated_engine,omitempty"`
 
 	Job        Job      `json:"job"`
 	GPUHourUSD *float64 `json:"gpu_hour_usd,omitempty"` // the site's price of an hour of one GPU
@@ -359,6 +361,7 @@ type Role struct {
 	Poll    Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
 	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
 	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
+	Router  bool     `json:"router,omitempty"` // another's, which says what is served and has /metrics of its own
 	Helper  bool     `json:"helper,omitempty"` // a process beside the servers, which start once it is ready
 	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	// the instances of its kind are ranks of one group: none serves on without the others
@@ -384,6 +387,15 @@ type Role struct {
 type Endpoint struct {
 	Port string `json:"port"` // name of the port
 	Path string `json:"path"` // "" if it is enough that the port takes connections
+	// An endpoint of a worker of Dynamo that the answer must call ready, whatever its status: the
+	// mocker's is never that of success.
+	Serves string `json:"serves,omitempty"`
+	// Instances of each component that the answer of Dynamo's frontend must list; its status is that
+	// of success before any has registered.
+	Instances map[string]int `json:"instances,omitempty"`
+	// The model of a request that must be answered then: a frontend knows it only some time after its
+	// workers. "" for none.
+	Model string `json:"model,omitempty"`
 }
 
 // Step is one srun: the same command on every node of its slice.

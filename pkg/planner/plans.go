@@ -159,6 +159,9 @@ func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 		b.first[t.ID], b.last[t.ID] = dirs(plans), dirs(plans)
 		return plans, err
 	}
+	if t, err = catalog.Prepared(t); err != nil {
+		return nil, err
+	}
 	var plans []*plan.Plan
 	for i := range t.Iterations {
 		in := b.input(t, path.Join(b.root, t.ID, fmt.Sprint(i)))
@@ -533,6 +536,10 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 				c.Add(source.Errorf(t.Pos, "hook %q is a sweep, but a hook is one run", t.ID).
 					Hintf("write one value in place of each list"))
 			}
+			continue
+		}
+		t, err := catalog.Prepared(t)
+		if c.Add(err); err != nil {
 			continue
 		}
 		dir := path.Join(below, t.ID)

@@ -1,0 +1,249 @@
+// Package dynamo turns a test of NVIDIA Dynamo into roles: workers, aggregated or apart as prefill and decode, the
+// frontend that routes to them, and the services by which they find each other.
+//
+// It writes commands for the version that the test declares, and decides places, ports and readiness. It measures
+// nothing and knows no scheduler.
+package dynamo
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/serving"
+	"github.com/profllm/profllm/pkg/shell"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Template is the value of test_template_name.
+const Template = "AIDynamo"
+
+// Workload is a decoded test.
+type Workload struct {
+	cfg             Config
+	service         service
+	backend         *backend
+	prefill, decode role
+	written         *source.Table // the whole test
+	table           *source.Table // of the service
+	allocated       int           // nodes
+	notes           []string
+}
+
+// New decodes the test's cmd_args. needImage is false where steps run without a
+// container.
+func New(t scenario.Test, needImage bool) (plan.Workload, error) { return read(t, needImage) }
+
+func read(t scenario.Test, needImage bool) (*Workload, error) {
+	var c source.Complaints
+	w := &Workload{written: t.Table}
+	args := decode(t.CmdArgs, &w.cfg, &c)
+	if w.cfg.Dynamo == nil {
+		return w, c.Err()
+	}
+	w.table = decode(w.cfg.Dynamo, &w.service, &c)
+	w.service.defaults(w.cfg.DockerImageURL)
+	if w.backend = backends[w.service.Backend]; w.backend == nil {
+		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
+			Hintf("%s", source.Suggest(w.service.Backend, names(backends))))
+		return w, c.Err()
+	}
+	if w.cfg.DockerImageURL == "" && needImage {
+		c.Add(source.Errorf(args.Pos, "cmd_args.docker_image_url is required").
+			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
+	}
+	w.prefill = w.readRole(prefill, w.service.Prefill, &c)
+	kind := decodeRole
+	if w.prefill.nodes == 0 {
+		kind = aggregated
+	}
+	w.decode = w.readRole(kind, w.service.Decode, &c)
+	w.checkPlanes(&c)
+	w.noEffect()
+	return w, c.Err()
+}
+
+func names[V any](m map[string]V) []string {
+	var list []string
+	for name := range m {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Model is what is served.
+func (w *Workload) Model() string { return w.service.Model }
+
+// Serve implements plan.Workload.
+func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
+	w.allocated = cl.Nodes
+	list, err := w.place(cl)
+	if err != nil {
+		return plan.Service{}, err
+	}
+	s := plan.Service{
+		Image: w.cfg.DockerImageURL, Model: w.service.Model, Disaggregated: w.prefill.nodes > 0,
+		Release: "", Config: map[string]any{}, Notes: w.notes, SimulatedEngine: w.backend.noGPU,
+		ClientNodes: plan.Slice{Offset: 0, Count: 1},
+		Endpoint:    plan.Endpoint{Port: frontend}, EndpointRole: frontend,
+	}
+	if note := w.idle(cl.Nodes, list); note != "" {
+		s.Notes = append(s.Notes, note)
+	}
+	planes := w.planes(cl)
+	w.addControl(&s, planes)
+	for _, one := range list {
+		if err := w.addWorker(&s, one, planes); err != nil {
+			return s, err
+		}
+	}
+	return s, w.addFrontend(&s, list, planes)
+}
+
+// wait is how long the workers have to become ready.
+func (w *Workload) wait() plan.Seconds {
+	if n := w.service.WaitSeconds; n != nil {
+		return plan.Seconds(time.Duration(*n) * time.Second)
+	}
+	return plan.Seconds(defaultWait * time.Second)
+}
+
+// Ports of workers, by what Dynamo and vLLM take by default. Those of one node lie plan.Slots apart, since every port
+// moves with the job's slot.
+const (
+	systemPort    = 21000 // health and metrics of a worker
+	nixlPort      = 23000 // NIXL's side channel
+	eventPort     = 25000 // KV events
+	bootstrapPort = 27000 // where decode finds prefill, of SGLang and the mocker
+)
+
+// addWorker adds a role that runs one worker.
+func (w *Workload) addWorker(s *plan.Service, one instance, planes planes) error {
+	r := one.role
+	command, err := words(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	if err != nil {
+		return err
+	}
+	argv := w.translated(command)
+	for _, option := range w.backend.model {
+		argv = append(argv, plan.Texts(option, w.service.Model)...)
+	}
+	argv = append(argv, w.backend.role(&w.service, r.kind)...)
+	port := func(name string, base, count int) plan.Word {
+		p := plan.Port{Name: one.name + "_" + name, Base: base + one.place*plan.Slots, Step: 1, Count: count, Role: one.name}
+		s.Ports = append(s.Ports, p)
+		return plan.Word{plan.PortNumber(p.Name)}
+	}
+	s.Ports = append(s.Ports, plan.Port{Name: one.name, Base: systemPort + one.place*plan.Slots, Step: 1, Count: 1,
+		Role: one.name})
+	env := append([]plan.Var{
+		{Name: "PROFLLM_ROLE", Value: plan.Text(one.name)},
+		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
+		{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}, // before the port alone did it
+	}, planes.env()...)
+	if !w.backend.noGPU {
+		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
+	}
+	switch w.service.Backend {
+	case "vllm":
+		env = append(env,
+			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
+			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: port("nixl", nixlPort, r.tp)},
+			plan.Var{Name: "DYN_VLLM_KV_EVENT_PORT", Value: port("events", eventPort, 1)})
+		if r.kind == prefill && !w.service.before(modes) && !r.args.Has("kv_transfer_config") {
+			argv = append(argv, plan.Texts("--kv-transfer-config", nixl)...)
+		}
+	case "mocker", "sglang":
+		if option := map[string]string{"mocker": "bootstrap_ports", "sglang": "disaggregation_bootstrap_port"}[w.service.Backend]; r.kind == prefill {
+			argv = append(argv, plan.Text("--"+strings.ReplaceAll(option, "_", "-")), port("bootstrap", bootstrapPort, 1))
+		}
+	}
+	argv = append(argv, w.options(r)...)
+	argv = append(argv, r.extra...)
+	out := plan.Role{
+		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true,
+		Health:  plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
+		Timeout: w.wait(),
+		Step: plan.Step{Name: one.name, Nodes: one.nodes, Container: true, Env: env, Argv: argv,
+			Log: path.Join("logs", one.name+"-%t.log")},
+	}
+	if one.name != r.kind {
+		out.Kind = r.kind
+	}
+	if !w.backend.noGPU {
+		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
+	}
+	s.Config[r.kind] = r.args.Plain()
+	s.Roles = append(s.Roles, out)
+	return nil
+}
+
+// frontend is the role that clients ask.
+const frontend = "frontend"
+
+// addFrontend adds what routes requests to the workers, on the node of the first. It is ready once every worker has
+// registered there.
+func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
+	command, err := words(w.service.Ingress, w.table.PosOf("ingress_cmd"))
+	if err != nil {
+		return err
+	}
+	argv := append(w.translated(command), plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
+	node := plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
+	expect := map[string]int{}
+	for _, one := range list {
+		expect[component(one.role.kind)] += w.registers(one.role)
+	}
+	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: w.service.Port, Step: 1, Count: 1, Role: list[0].name})
+	s.Roles = append(s.Roles, plan.Role{
+		Name: frontend, Nodes: node, Router: true, Timeout: w.wait(),
+		Health: plan.Endpoint{Port: frontend, Path: "/health", Instances: expect,
+			Model: w.service.Model},
+		Step: plan.Step{Name: frontend, Nodes: node, Container: true, Argv: argv, Log: "logs/frontend-%t.log",
+			Env: append([]plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(frontend)}}, planes.env()...)},
+	})
+	return nil
+}
+
+// registers is how many instances a worker of a role registers.
+func (w *Workload) registers(r *role) int {
+	if n, ok := intOf(r.args.Get(w.backend.registers)); ok {
+		return max(n, 1)
+	}
+	return 1
+}
+
+// words are the words of a command: its text, divided as a shell divides it, else the default. Nothing in it is
+// expanded.
+func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	list, err := shell.Words(text)
+	if err != nil {
+		return nil, source.Errorf(pos, "the command %q: %v", text, err)
+	}
+	return list, nil
+}
+
+// extraArgs are the words of extra_args: a text that is divided as a shell does, or a list of words.
+func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
+	if r.Extra == nil {
+		return nil
+	}
+	if list, ok := r.Extra.Any.([]*source.Value); ok {
+		var argv []plan.Word
+		for _, v := range list {
+			argv = append(argv, plan.Text(serving.Scalar(v)))
+		}
+		return argv
+	}
+	text, _ := r.Extra.Text()
+	list, err := words(text, r.Extra.Pos)
+	c.Add(err)
+	return w.translated(list)
+}

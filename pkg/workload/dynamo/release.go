@@ -1,0 +1,89 @@
+package dynamo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// A change is an option that a version of Dynamo dropped.
+type change struct {
+	option string
+	gone   string // the version without it; "": profllm writes what it stands for itself
+	why    string // it can be left out; "" if it cannot
+}
+
+// changes are those of the frontend and of the workers, read from the released packages 1.1.1 and 1.6.1.
+var changes = []change{
+	{option: "--is-prefill-worker"}, {option: "--is-decode-worker"},
+	{"--router-reset-states", statelessKV, "each run starts with a router that knows nothing"},
+	{"--durable-kv-events", statelessKV, ""},
+}
+
+// translated is a command for the version of the service: without options that this version dropped, if nothing is
+// lost, and without those that profllm writes itself.
+func (w *Workload) translated(command []string) []plan.Word {
+	command = slices.Clone(command)
+	for _, x := range changes {
+		if !slices.Contains(command, x.option) || x.gone != "" && (w.service.before(x.gone) || x.why == "") {
+			continue
+		}
+		command = slices.DeleteFunc(command, func(word string) bool { return word == x.option })
+		if x.gone != "" {
+			w.note(w.table.Pos, "%s is left out: Dynamo %s has no such option, and %s", x.option, w.service.Version, x.why)
+		}
+	}
+	return plan.Texts(command...)
+}
+
+// checkCommand refuses an option that the version of the service does not have.
+func (w *Workload) checkCommand(command []string, pos source.Pos, c *source.Complaints) {
+	for _, x := range changes {
+		if x.gone != "" && x.why == "" && !w.service.before(x.gone) && slices.Contains(command, x.option) {
+			c.Add(source.Errorf(pos, "Dynamo %s has no option %s", w.service.Version, x.option).
+				Hintf("remove it, or set dynamo.version to that of the image"))
+		}
+	}
+}
+
+// note tells something once.
+func (w *Workload) note(pos source.Pos, format string, args ...any) {
+	if text := fmt.Sprintf("%s: %s", pos, fmt.Sprintf(format, args...)); !slices.Contains(w.notes, text) {
+		w.notes = append(w.notes, text)
+	}
+}
+
+// withoutOption is a command without an option and its value.
+func withoutOption(command []string, option string) []string {
+	var list []string
+	for i := 0; i < len(command); i++ {
+		switch {
+		case command[i] == option:
+			i++
+		case strings.HasPrefix(command[i], option+"="):
+		default:
+			list = append(list, command[i])
+		}
+	}
+	return list
+}
+
+// noEffect notes keys that are read and do nothing here.
+func (w *Workload) noEffect() {
+	for _, x := range []struct {
+		table *source.Table
+		key   string
+		why   string
+	}{
+		{w.table, "endpoint", "each client says the path itself"},
+		{w.prefill.table, "worker_initialized_regex", "profllm counts the workers that registered"},
+		{w.decode.table, "worker_initialized_regex", "profllm counts the workers that registered"},
+	} {
+		if x.table.Has(x.key) {
+			w.note(x.table.PosOf(x.key), "%s has no effect: %s", x.key, x.why)
+		}
+	}
+}
