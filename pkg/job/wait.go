@@ -77,7 +77,7 @@ func (j *Job) ready(ctx context.Context, p *plan.Plan, place *run.Placement, pro
 	waiting := map[string]target{} // by role
 	for _, proc := range procs {
 		role := p.Role(proc.Name)
-		if role == nil || !want(role) {
+		if role == nil || !want(role) || role.Health.Port == "" { // nobody knows where it answers
 			continue
 		}
 		urls, err := endpoints(p, place, role)

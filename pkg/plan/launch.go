@@ -77,6 +77,8 @@ func (p *Plan) launch(in Input) error {
 			continue
 		}
 		s.Env = append(slices.Clone(inside), s.Env...)
+		box := box
+		box.Image = cmp.Or(s.Image, box.Image)
 		wrapped, err := in.Launcher.Wrap(*s, box)
 		if err != nil {
 			if said := err.Error(); !refused[said] { // of one mount, every step complains

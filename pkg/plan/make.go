@@ -44,6 +44,7 @@ type Cluster struct {
 	VisibleGPUs  []int  // from CUDA_VISIBLE_DEVICES, nil if not set
 	Shared       bool   // others use the nodes' GPUs as well: take no more than are needed
 	Dir          string // of the run, absolute, as every step sees it
+	RunID        string
 	Simulated    bool
 }
 
@@ -87,6 +88,8 @@ type Service struct {
 	Client        string         // who measures in these steps, for the record; "" for nobody
 	Benchmark     map[string]any // its options
 	GPUs          int            // of each node that these steps use; 0: not known
+	Setup         []Step         // before any role starts
+	Files         []File         // that the job writes before
 	Roles         []Role
 	Ports         []Port
 	Image         string
@@ -231,7 +234,8 @@ func Make(in Input) (*Plan, error) {
 		service, err = in.Workload.Serve(Cluster{
 			Nodes: p.Job.Nodes - in.Test.ClientNodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
 			MPI:         in.System.MPI,
-			VisibleGPUs: visible, Shared: in.System.Standalone(), Dir: in.Dir, Simulated: in.Simulated,
+			VisibleGPUs: visible, Shared: in.System.Standalone(), Dir: in.Dir, RunID: in.RunID,
+			Simulated: in.Simulated,
 		})
 		c.Add(err)
 	}
@@ -289,7 +293,7 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 // take takes over what the workload serves, and what its roles need of the job.
 func (p *Plan) take(in Input, service Service, visible []int) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
-	p.SimulatedEngine = service.SimulatedEngine
+	p.SimulatedEngine, p.Setup, p.Files = service.SimulatedEngine, service.Setup, service.Files
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
 		if len(p.Roles) == 0 && service.GPUs > 0 {

@@ -70,6 +70,7 @@ type Plan struct {
 
 	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
 	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
+	Setup     []Step   `json:"setup,omitempty"`     // one after the other, before any role starts
 	Ports     []Port   `json:"ports"`
 	Roles     []Role   `json:"roles"`                // none for a test without a service
 	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
@@ -405,8 +406,10 @@ type Step struct {
 	TasksPerNode int    `json:"tasks_per_node,omitempty"` // 0: 1
 	// each rank ends by itself, in its own time; else the first end is the end of all
 	Ends      bool   `json:"ends,omitempty"`
-	Container bool   `json:"container"`     // run inside the image
-	Env       []Var  `json:"env,omitempty"` // set inside the step, where Slurm no longer changes it
+	Container bool   `json:"container"`          // run inside the image
+	Image     string `json:"image,omitempty"`    // another than the plan's
+	Optional  bool   `json:"optional,omitempty"` // of Setup: its failure ends nothing
+	Env       []Var  `json:"env,omitempty"`      // set inside the step, where Slurm no longer changes it
 	Argv      []Word `json:"argv"`
 	Log       string `json:"log"`            // below the run directory; %t is the rank
 	Srun      []Word `json:"srun,omitempty"` // further options of srun: the workload's, the launcher's

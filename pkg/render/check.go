@@ -85,6 +85,9 @@ func check(p *plan.Plan) error {
 			}
 		}
 	}
+	for i := range p.Setup {
+		step(&p.Setup[i])
+	}
 	for i := range p.Roles {
 		match(safeVar, "role", p.Roles[i].Name)
 		taken[AddrVar(p.Roles[i].Name)] = true

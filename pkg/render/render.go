@@ -153,7 +153,10 @@ func (r roleView) Summary() string {
 	if len(r.GPUs) > 0 {
 		s += ", GPUs " + plan.FormatGPUs(r.GPUs)
 	}
-	if r.Health.Path == "" {
+	switch {
+	case r.Health.Port == "":
+		return s + ", not waited for"
+	case r.Health.Path == "":
 		return s + fmt.Sprintf(", ready when port %s of the job takes connections", r.port)
 	}
 	return s + fmt.Sprintf(", ready when %s answers on port %s of the job", oneLine(r.Health.Path), r.port)

@@ -78,9 +78,6 @@ var plannedModes = map[string]string{
 	"is_decode_worker": "the table that it stands in says it",
 }
 
-// nixl is how prefill and decode of vLLM hand over KV blocks where a test does not say it.
-const nixl = `{"kv_connector":"NixlConnector","kv_role":"kv_both"}`
-
 // vllmRole are the options that make a worker of vLLM prefill or decode.
 func vllmRole(s *service, role string) []plan.Word {
 	switch {

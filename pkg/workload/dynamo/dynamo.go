@@ -30,6 +30,8 @@ type Workload struct {
 	written         *source.Table // the whole test
 	table           *source.Table // of the service
 	allocated       int           // nodes
+	controller      controller
+	exporter        exporter
 	notes           []string
 }
 
@@ -62,6 +64,8 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.decode = w.readRole(kind, w.service.Decode, &c)
 	w.checkPlanes(&c)
+	w.checkCaches(&c)
+	w.checkExporter(&c)
 	w.noEffect()
 	return w, c.Err()
 }
@@ -87,21 +91,28 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	}
 	s := plan.Service{
 		Image: w.cfg.DockerImageURL, Model: w.service.Model, Disaggregated: w.prefill.nodes > 0,
-		Release: "", Config: map[string]any{}, Notes: w.notes, SimulatedEngine: w.backend.noGPU,
+		Config: map[string]any{}, SimulatedEngine: w.backend.noGPU,
 		ClientNodes: plan.Slice{Offset: 0, Count: 1},
 		Endpoint:    plan.Endpoint{Port: frontend}, EndpointRole: frontend,
 	}
 	if note := w.idle(cl.Nodes, list); note != "" {
-		s.Notes = append(s.Notes, note)
+		w.notes = append(w.notes, note)
 	}
+	w.addSetup(&s, cl)
 	planes := w.planes(cl)
 	w.addControl(&s, planes)
+	w.addExporter(&s, cl)
+	if err := w.addCaches(&s, cl); err != nil {
+		return s, err
+	}
 	for _, one := range list {
-		if err := w.addWorker(&s, one, planes); err != nil {
+		if err := w.addWorker(&s, one, cl, planes); err != nil {
 			return s, err
 		}
 	}
-	return s, w.addFrontend(&s, list, planes)
+	err = w.addFrontend(&s, list, planes)
+	s.Notes = w.notes
+	return s, err
 }
 
 // wait is how long the workers have to become ready.
@@ -122,13 +133,12 @@ const (
 )
 
 // addWorker adds a role that runs one worker.
-func (w *Workload) addWorker(s *plan.Service, one instance, planes planes) error {
+func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
 	r := one.role
-	command, err := words(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
 	if err != nil {
 		return err
 	}
-	argv := w.translated(command)
 	for _, option := range w.backend.model {
 		argv = append(argv, plan.Texts(option, w.service.Model)...)
 	}
@@ -145,6 +155,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, planes planes) error
 		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
 		{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}, // before the port alone did it
 	}, planes.env()...)
+	env = append(env, w.cacheEnv(cl)...)
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
@@ -154,16 +165,13 @@ func (w *Workload) addWorker(s *plan.Service, one instance, planes planes) error
 			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
 			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: port("nixl", nixlPort, r.tp)},
 			plan.Var{Name: "DYN_VLLM_KV_EVENT_PORT", Value: port("events", eventPort, 1)})
-		if r.kind == prefill && !w.service.before(modes) && !r.args.Has("kv_transfer_config") {
-			argv = append(argv, plan.Texts("--kv-transfer-config", nixl)...)
-		}
+
 	case "mocker", "sglang":
 		if option := map[string]string{"mocker": "bootstrap_ports", "sglang": "disaggregation_bootstrap_port"}[w.service.Backend]; r.kind == prefill {
 			argv = append(argv, plan.Text("--"+strings.ReplaceAll(option, "_", "-")), port("bootstrap", bootstrapPort, 1))
 		}
 	}
-	argv = append(argv, w.options(r)...)
-	argv = append(argv, r.extra...)
+	argv = slices.Concat(argv, w.options(r), w.transfer(r), w.cacheArgs(cl), r.extra)
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true,
 		Health:  plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -188,11 +196,11 @@ const frontend = "frontend"
 // addFrontend adds what routes requests to the workers, on the node of the first. It is ready once every worker has
 // registered there.
 func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
-	command, err := words(w.service.Ingress, w.table.PosOf("ingress_cmd"))
+	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"))
 	if err != nil {
 		return err
 	}
-	argv := append(w.translated(command), plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
+	argv = append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
 	node := plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
 	expect := map[string]int{}
 	for _, one := range list {
@@ -230,6 +238,15 @@ func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	return list, nil
 }
 
+// command are the words of a command for the version of the service.
+func (w *Workload) command(text string, pos source.Pos, otherwise ...string) ([]plan.Word, error) {
+	list, err := words(text, pos, otherwise...)
+	if err != nil {
+		return nil, err
+	}
+	return w.translated(list, pos)
+}
+
 // extraArgs are the words of extra_args: a text that is divided as a shell does, or a list of words.
 func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
 	if r.Extra == nil {
@@ -243,7 +260,7 @@ func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
 		return argv
 	}
 	text, _ := r.Extra.Text()
-	list, err := words(text, r.Extra.Pos)
+	list, err := w.command(text, r.Extra.Pos)
 	c.Add(err)
-	return w.translated(list)
+	return list
 }

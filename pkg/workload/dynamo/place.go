@@ -168,6 +168,8 @@ type role struct {
 	multi   bool
 	tp, pp  int
 	dp      int
+
+	connectors []string
 }
 
 // world is how many GPUs one worker needs.
@@ -206,6 +208,9 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 		}
 	}
 	r.extra = w.extraArgs(&r, c)
+	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
+		r.connectors = connectorNames(w.service.Connector, c)
+	}
 	r.tp, r.pp, r.dp = size(r.args, w.backend.tp), size(r.args, w.backend.pp), size(r.args, w.backend.dp)
 	for key, instead := range w.backend.planned {
 		if v := r.args.Get(key); v != nil && !w.agrees(&r, key, v) {

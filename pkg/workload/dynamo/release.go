@@ -25,28 +25,22 @@ var changes = []change{
 
 // translated is a command for the version of the service: without options that this version dropped, if nothing is
 // lost, and without those that profllm writes itself.
-func (w *Workload) translated(command []string) []plan.Word {
+func (w *Workload) translated(command []string, pos source.Pos) ([]plan.Word, error) {
 	command = slices.Clone(command)
 	for _, x := range changes {
-		if !slices.Contains(command, x.option) || x.gone != "" && (w.service.before(x.gone) || x.why == "") {
+		switch {
+		case !slices.Contains(command, x.option), x.gone != "" && w.service.before(x.gone):
 			continue
+		case x.gone != "" && x.why == "":
+			return nil, source.Errorf(pos, "Dynamo %s has no option %s", w.service.Version, x.option).
+				Hintf("remove it, or set dynamo.version to that of the image")
 		}
 		command = slices.DeleteFunc(command, func(word string) bool { return word == x.option })
 		if x.gone != "" {
 			w.note(w.table.Pos, "%s is left out: Dynamo %s has no such option, and %s", x.option, w.service.Version, x.why)
 		}
 	}
-	return plan.Texts(command...)
-}
-
-// checkCommand refuses an option that the version of the service does not have.
-func (w *Workload) checkCommand(command []string, pos source.Pos, c *source.Complaints) {
-	for _, x := range changes {
-		if x.gone != "" && x.why == "" && !w.service.before(x.gone) && slices.Contains(command, x.option) {
-			c.Add(source.Errorf(pos, "Dynamo %s has no option %s", w.service.Version, x.option).
-				Hintf("remove it, or set dynamo.version to that of the image"))
-		}
-	}
+	return plan.Texts(command...), nil
 }
 
 // note tells something once.
