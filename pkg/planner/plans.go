@@ -104,6 +104,15 @@ func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
 	return &b.set, nil
 }
 
+// note adds warnings of the scenario, each once.
+func (b *builder) note(notes ...string) {
+	for _, n := range notes {
+		if !slices.Contains(b.warnings, n) {
+			b.warnings = append(b.warnings, n)
+		}
+	}
+}
+
 // builder makes the plans of one scenario.
 type builder struct {
 	scenario *scenario.Scenario
@@ -375,15 +384,16 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts == 0 || e.NumPrompts >= least {
 			continue
 		}
-		text := fmt.Sprintf("%d requests, %d at a time (num_prompts = %d or more is accepted)", e.NumPrompts,
-			e.Concurrency, least)
+		count, _ := loadKeys(t, loads[i].bench)
+		text := fmt.Sprintf("%d requests, %d at a time (%s = %d or more is accepted)", e.NumPrompts,
+			e.Concurrency, count, least)
 		if slices.Contains(said, text) {
 			continue
 		}
 		if said = append(said, text); len(said) == 1 {
 			pos = t.Pos
 			if loads[i].bench != nil {
-				pos = loads[i].bench.PosOf("num_prompts")
+				pos = loads[i].bench.PosOf(count)
 			}
 		}
 	}
@@ -407,7 +417,7 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		return in, nothingToMeasure(t)
 	}
 	var err error
-	if t.BenchArgs, err = perConcurrency(l.bench); err != nil {
+	if t.BenchArgs, err = perConcurrency(t, l.bench); err != nil {
 		return in, err
 	}
 	t.BenchArgs = unbounded(t)
@@ -416,6 +426,9 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 	if err == nil {
 		in.Clients = append(in.Clients, client)
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
+		if n, ok := client.(interface{ Notes() []string }); ok {
+			b.note(n.Notes()...)
+		}
 		in.Prompts, err = promptsOf(in.Benchmark)
 		c.Add(err)
 		sweep := ""
