@@ -227,7 +227,7 @@ func Make(in Input) (*Plan, error) {
 		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
 		Launcher: in.LauncherName, Prologue: in.System.Prologue, PreTest: in.PreTest, PostTest: in.PostTest,
 		Preflight: in.Test.Preflight.Over(in.System.Preflight), Signatures: Signatures(in.System),
-		Accept: in.Test.Accept,
+		Accept: in.Test.Accept, StopOnFailure: in.Test.StopOnFailure,
 	}
 	c.Add(p.allocate(in))
 	visible, secrets, err := p.environment(in)
