@@ -33,13 +33,19 @@ func registered(ctx context.Context, want plan.Endpoint, url string, limit time.
 		return err
 	}
 	if err := ready(want, body.Bytes()); err != nil {
-		return fmt.Errorf("%s: %s: %w", url, res.Status, err)
+		return &lacking{err}
 	}
 	if want.Model == "" {
 		return nil
 	}
-	return askOne(ctx, strings.TrimSuffix(url, want.Path), want.Model, limit)
+	if err := askOne(ctx, strings.TrimSuffix(url, want.Path), want.Model, limit); err != nil {
+		return &lacking{err}
+	}
+	return nil
 }
+
+// lacking is what a process that answers lacks.
+type lacking struct{ error }
 
 // askOne asks a server for one token, as a completion, or as a chat if it has none.
 func askOne(ctx context.Context, base, model string, limit time.Duration) error {
