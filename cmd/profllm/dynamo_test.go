@@ -87,7 +87,7 @@ func TestDynamoNeverReady(t *testing.T) {
 	code, all := submitDynamo(t, dir, "unready", `[Tests.cmd_args.dynamo]
 serve_wait_seconds = 20
 [Tests.cmd_args.dynamo.decode_worker.args]
-startup_time = 600
+endpoint = "dyn://dynamo.elsewhere.generate"
 `)
 	require.Equal(t, exitJobFailed, code)
 	r := all["unready"]
