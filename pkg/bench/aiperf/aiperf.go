@@ -45,7 +45,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if err != nil {
 		return result.Part{}, err
 	}
-	for _, name := range files {
+	for _, name := range slices.Concat(files, p.below(sub)) {
 		data, read, err := load(sub, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -70,6 +70,19 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	return result.Part{}, fmt.Errorf("no summary of AIPerf: %w", fs.ErrNotExist)
 }
 
+// below are the summaries of GenAI-Perf in folders of the folder of a run: its last releases make
+// one there for each load.
+func (p Parser) below(dir fs.FS) []string {
+	if p.Dir == "" {
+		return nil
+	}
+	found, _ := fs.Glob(dir, "*/*_genai_perf.csv*") // the pattern is well-formed
+	for i, name := range found {
+		found[i] = strings.TrimSuffix(name, ".xz")
+	}
+	return slices.Compact(found)
+}
+
 // load reads a file, or the same with .xz.
 func load(dir fs.FS, name string) (data []byte, read string, err error) {
 	data, name, err = packed.Read(dir, name, regular.Result)
@@ -83,6 +96,7 @@ type summary struct {
 	warnings []result.Warning
 	version  string
 	model    string
+	endpoint string // the kind of requests, such as chat
 	asked    asked
 
 	simulated bool
@@ -153,7 +167,8 @@ func (s *summary) part() result.Part {
 		s.warn(result.CutShort, "was_cancelled", "the client was stopped; its numbers cover a part of the load")
 	}
 	p := result.Part{Model: s.model, Metrics: m, Warnings: s.warnings}
-	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
+	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency,
+		Backend: s.endpoint}
 	if r := s.asked.rate; r != nil {
 		p.Benchmark.RequestRate = new(result.Rate(*r))
 		p.Benchmark.Burstiness, p.Benchmark.Arrivals = s.asked.burstiness, result.Drawn
