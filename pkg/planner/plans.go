@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/apicheck"
+	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
@@ -102,15 +103,6 @@ func Plans(s *scenario.Scenario, sys *config.System, o Options) (*Set, error) {
 		p.Notes = slices.Concat(s.Warnings, b.warnings, p.Notes)
 	}
 	return &b.set, nil
-}
-
-// note adds warnings of the scenario, each once.
-func (b *builder) note(notes ...string) {
-	for _, n := range notes {
-		if !slices.Contains(b.warnings, n) {
-			b.warnings = append(b.warnings, n)
-		}
-	}
 }
 
 // builder makes the plans of one scenario.
@@ -423,11 +415,11 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 	if err == nil {
 		in.Clients = append(in.Clients, client)
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
-		if n, ok := client.(interface{ Notes() []string }); ok {
-			b.note(n.Notes()...)
-		}
 		in.Prompts, err = promptsOf(in.Benchmark)
 		c.Add(err)
+		if d, ok := client.(interface{ DrawsAnew() bool }); ok && d.DrawsAnew() {
+			in.Prompts += l.name
+		}
 		sweep := ""
 		if l.step > 0 {
 			sweep = path.Dir(b.stepDir(t, l.step))
@@ -589,6 +581,9 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	}
 	if note != "" {
 		p.Notes = append(p.Notes, note)
+	}
+	if t.Client == aiperf.GenAI {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", t.PosOf("client"), aiperf.Deprecated))
 	}
 	if t.BenchArgs != nil {
 		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)

@@ -67,6 +67,11 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		s.requests(sub, &part)
 		return part, nil
 	}
+	if p.Dir != "" {
+		if part, ok := noneCompleted(sub); ok {
+			return part, nil
+		}
+	}
 	return result.Part{}, fmt.Errorf("no summary of AIPerf: %w", fs.ErrNotExist)
 }
 

@@ -91,7 +91,7 @@ func (l *Load) Expect() plan.Expect {
 	if !l.synthetic() {
 		return e
 	}
-	if l.number("prompt_input_tokens_stddev", 0) == 0 {
+	if l.number("prompt_input_tokens_stddev", 0) == 0 && !l.serverCountsChat() {
 		e.InputTokens = l.whole("prompt_input_tokens_mean", defaultInput) + l.whole("prompt_prefix_length", 0) +
 			l.whole("shared_system_prompt_length", 0)
 	}
@@ -149,6 +149,19 @@ func (l *Load) synthetic() bool {
 		kind = plainText(v)
 	}
 	return (kind == "chat" || kind == "completions") && !l.given(datasets...) && l.number("conversation_turn_mean", 1) == 1
+}
+
+// DrawsAnew reports whether each load has prompts of its own: without a seed, AIPerf draws others
+// each time.
+func (l *Load) DrawsAnew() bool {
+	return !l.given("random_seed") && !l.given("input_file", "public_dataset")
+}
+
+// serverCountsChat reports whether the lengths of prompts in the result are the server's, to which
+// the chat template of the model adds: AIPerf makes prompts of a length by its own tokenizer.
+func (l *Load) serverCountsChat() bool {
+	v := l.get("endpoint_type")
+	return l.on("use_server_token_count") && (v == nil || plainText(v) == "chat")
 }
 
 // ignoresEOS reports whether the request asks for answers of the full length.

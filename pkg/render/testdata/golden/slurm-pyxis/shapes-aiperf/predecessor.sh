@@ -1,21 +1,21 @@
 #!/bin/bash
-#SBATCH --job-name=predecessor.exp_20260304_050607_749e07
-#SBATCH --comment=profllm:exp_20260304_050607_749e07
-#SBATCH --output=/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0/stdout.txt
-#SBATCH --error=/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0/stderr.txt
+#SBATCH --job-name=predecessor.exp_20260304_050607_9a8642
+#SBATCH --comment=profllm:exp_20260304_050607_9a8642
+#SBATCH --output=/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0/stdout.txt
+#SBATCH --error=/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0/stderr.txt
 #SBATCH --open-mode=append
 #SBATCH --partition=batch
 #SBATCH --account=research
 #SBATCH --nodes=1
 #SBATCH --gres=gpu:8
-#SBATCH --time=00:30:00
+#SBATCH --time=00:20:00
 #SBATCH --signal=B:TERM@90
 #
-# profllm v0.0.0-golden: scenario aiperf, test predecessor, iteration 0, run exp_20260304_050607_749e07.
+# profllm v0.0.0-golden: scenario shapes-aiperf, test predecessor, iteration 0, run exp_20260304_050607_9a8642.
 # Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
-RUN=/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0
+RUN=/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0
 PROFLLM=/shared/profllm/bin/profllm
 cd "$RUN" || exit 70
 "$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
@@ -73,12 +73,12 @@ GUARD=$!
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
-  --container-image=vllm/vllm-openai:v0.11.0 \
-  --container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0:/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  '--container-image=registry.example#forge/sglang:1' \
+  --container-mounts=/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0:/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_HOST_IP="$SERVE_ADDR" \
-  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$SERVE_PORT" &
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 SGLANG_HOST_IP="$SERVE_ADDR" \
+  python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$SERVE_PORT" &
 ROLES+=("serve=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
@@ -86,11 +86,11 @@ wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.11.0 \
-  --container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0:/shared/results/aiperf_2026-03-04_05-06-07/predecessor/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  '--container-image=registry.example#forge/sglang:1' \
+  --container-mounts=/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0:/shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=client \
-  genai-perf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming --url "$SERVE_ADDR":"$SERVE_PORT" \
-  --concurrency 8 --request-count 80 --synthetic-input-tokens-mean 512 --output-tokens-mean 64 \
-  --extra-inputs ignore_eos:true --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/predecessor/0/raw
+  genai-perf profile --model forge/hammer-9b --endpoint-type chat --streaming --url "$SERVE_ADDR":"$SERVE_PORT" \
+  --concurrency 8 --request-count 80 --extra-inputs ignore_eos:true \
+  --artifact-dir /shared/results/shapes-aiperf_2026-03-04_05-06-07/predecessor/0/raw -- --max-threads 4
