@@ -182,6 +182,24 @@ func TestExpect(t *testing.T) {
 	} {
 		l, err := newLoad(t, aiperf.Name, text)
 		require.NoError(t, err)
-		require.Equal(t, want, l.Expect(), text)
+		got := l.Expect()
+		got.SharedInput = nil
+		require.Equal(t, want, got, text)
+	}
+}
+
+// How much of each prompt the prefix cache of a server may hold.
+func TestSharedInput(t *testing.T) {
+	for text, want := range map[string]*float64{
+		"": new(0.0), "isl = 75\nshared_system_prompt_length = 25": new(0.25),
+		"isl = 75\nnum_prefix_prompts = 1\nprefix_prompt_length = 25": new(0.25),
+		"num_prefix_prompts = 2\nprefix_prompt_length = 25":           nil,
+		"request_count = 20\nnum_dataset_entries = 10":                nil,
+		"request_count = 20\nnum_dataset_entries = 20":                new(0.0),
+		"benchmark_duration = 3":                                      nil, "public_dataset = 'sharegpt'": nil,
+	} {
+		l, err := newLoad(t, aiperf.Name, text)
+		require.NoError(t, err)
+		require.Equal(t, want, l.Expect().SharedInput, text)
 	}
 }
