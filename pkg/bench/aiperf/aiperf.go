@@ -1,10 +1,10 @@
-// Package aiperf reads the summaries of NVIDIA's load clients: AIPerf's JSON and
-// CSV, and the CSV of its predecessor GenAI-Perf; beside AIPerf's also its requests.
+// Package aiperf drives NVIDIA's load clients, AIPerf and its predecessor GenAI-Perf, and reads their
+// summaries: AIPerf's JSON and CSV, and the CSV of GenAI-Perf; beside AIPerf's also its requests.
 //
 // AIPerf's names differ from vLLM's: its inter-token latency is a request's time
 // per output token (TPOT here), its inter-chunk latency is the gap between chunks
-// (ITL here). It exits with 0 whatever became of the requests, so a file says
-// nothing about success. The package does not judge the numbers.
+// (ITL here). It exits with 0 whatever became of the requests (0.13.0: unless
+// all failed), so a file says nothing about success. The package does not judge the numbers.
 //
 //	part, err := aiperf.Parser{}.Parse(os.DirFS("run/raw"))
 package aiperf

@@ -114,7 +114,8 @@ func readAsked(f *program.Flags) (*askedOf, error) {
 		}
 	}
 	if _, ok := f.Values["benchmark-duration"]; ok {
-		a.instead = append(a.instead, fmt.Sprintf("--benchmark-duration is not kept: the load ends with %d requests", a.requests))
+		a.instead = append(a.instead,
+			fmt.Sprintf("--benchmark-duration is not kept: the load ends with %d requests", a.requests))
 	}
 	a.goodput = limits(f.Values["goodput"])
 	return a, nil
