@@ -128,3 +128,25 @@ func requireAIPerf(t *testing.T, dir string, inFlight int) {
 	require.Contains(t, string(log), "/metrics", "it was asked to read the servers' counters")
 	require.False(t, strings.Contains(string(log), "GPU telemetry enabled"))
 }
+
+// A rehearsal has stand-ins of both clients, whatever program a test names.
+func TestRehearseAIPerf(t *testing.T) {
+	dir := t.TempDir()
+	const load = "[Tests.bench_cmd_args]\nrequest_count = 30\nconcurrency = 2\nisl = 64\nosl = 16\nextra_inputs = { ignore_eos = true }\n"
+	text := "name = \"s\"\n" + aiperfTest("new", "/nowhere/aiperf", load) +
+		strings.Replace(aiperfTest("old", "", load), `"aiperf"`, `"genai-perf"`, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+	o := profllm(t, dir, nil, "rehearse", "s.toml")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.Contains(t, o.stdout+o.stderr, "NVIDIA replaced GenAI-Perf by AIPerf")
+	all := runs(t, dir)
+	require.Len(t, all, 2)
+	for d, p := range all {
+		r := readResult(t, d)
+		require.NotEqual(t, result.VerdictInvalid, r.Validity.Verdict, "%s: %v", p.Test, r.Validity.Words)
+		require.True(t, r.Simulated, p.Test)
+		require.Equal(t, 30, *r.Results.CompletedRequests, p.Test)
+		require.Equal(t, map[string]string{"new": "aiperf", "old": "genai-perf"}[p.Test], r.Config.Benchmark.Kind)
+		require.Positive(t, *r.Results.Latency[result.TTFT].Median, p.Test)
+	}
+}
