@@ -363,13 +363,13 @@ func (l *Local) hosts(n int) []string {
 	}
 	list := make([]string, n)
 	for i := range list {
-		list[i] = NodeName(i)
+		list[i] = nodeName(i)
 	}
 	return list
 }
 
-// NodeName is the name, and the address, of simulated node i.
-func NodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
+// nodeName is the name, and the address, of simulated node i.
+func nodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
 
 // address is that of a node.
 func address(host string) string {
