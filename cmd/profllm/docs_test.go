@@ -67,7 +67,8 @@ func TestReference(t *testing.T) {
 	t.Run("man", testManPages)
 }
 
-// What the page of engines says of those that have a workload is what the scripts of their runs say.
+// What the page of engines says of those that have a workload is what the scripts of their runs
+// say.
 //
 // covers: MET-3
 func TestEnginesPage(t *testing.T) {

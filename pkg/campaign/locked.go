@@ -12,8 +12,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// followLock leaves of a plan what is locked, and refuses it if anything is not as it was. A nil file locks
-// nothing.
+// followLock leaves of a plan what is locked, and refuses it if anything is not as it was. A
+// nil file locks nothing.
 func (c *Client) followLock(f *lockfile.File, p *Planned, layers []fs.FS) error {
 	if f == nil {
 		return nil

@@ -102,8 +102,8 @@ func addGPUs(e *evidence, d *draft) {
 	r.SetGPUs(s)
 }
 
-// readNodes reads the samples of all nodes into tracks. It returns the hosts by what they noted, and why
-// hosts have no samples.
+// readNodes reads the samples of all nodes into tracks. It returns the hosts by what they
+// noted, and why hosts have no samples.
 func readNodes(e *evidence, r *result.Result, s *result.GPUSamples, tracks map[place]*track) (
 	notes map[string][]string, missing []string) {
 	notes = map[string][]string{}

@@ -11,8 +11,8 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// A server whose number of GPUs is 0 names none of them: its container gets no GPU, and nothing else that
-// only a step with GPUs needs. GPUs that are known in the job only are GPUs.
+// A server whose number of GPUs is 0 names none of them: its container gets no GPU, and nothing
+// else that only a step with GPUs needs. GPUs that are known in the job only are GPUs.
 //
 // covers: CTR-1
 func TestStepsWithoutGPUs(t *testing.T) {
@@ -33,7 +33,8 @@ func TestStepsWithoutGPUs(t *testing.T) {
 			s, err := runtime.Wrap(step, box)
 			require.NoError(t, err)
 			for _, option := range []string{"--gpus=all", "--privileged", "--rdma"} {
-				require.Equal(t, c.uses, slices.ContainsFunc(s.Argv, func(w plan.Word) bool { return w.String() == option }), option)
+				has := slices.ContainsFunc(s.Argv, func(w plan.Word) bool { return w.String() == option })
+				require.Equal(t, c.uses, has, option)
 			}
 		})
 	}

@@ -11,7 +11,8 @@ type gaugeNames struct {
 	generated string
 }
 
-// gaugesByEngine are those of vLLM, SGLang and TensorRT-LLM. docs/reference/engines.md has them too.
+// gaugesByEngine are those of vLLM, SGLang and TensorRT-LLM. docs/reference/engines.md has them
+// too.
 var gaugesByEngine = []gaugeNames{
 	{"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
 		"vllm:generation_tokens_total"},
@@ -19,7 +20,8 @@ var gaugesByEngine = []gaugeNames{
 	{"trtllm_num_requests_running", "trtllm_num_requests_waiting", "trtllm_kv_cache_utilization", ""},
 }
 
-// gaugesOn are the names of the engine whose page has a number of requests, false for a page of none.
+// gaugesOn are the names of the engine whose page has a number of requests, false for a page of
+// none.
 func gaugesOn(page *promtext.Snapshot) (gaugeNames, bool) {
 	for _, names := range gaugesByEngine {
 		if _, ok := page.Sum(names.running); ok {

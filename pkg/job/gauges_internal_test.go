@@ -39,8 +39,8 @@ func TestGaugesGoRoundTheProxy(t *testing.T) {
 	require.Equal(t, "time_s,role,running,waiting,kv_cache,generated_tokens\n1000.000,serve,3,1,0.5,12\n", string(data))
 }
 
-// Each engine calls its gauges by names of its own, which a table and the page of engines have. A page of
-// another program is left out.
+// Each engine calls its gauges by names of its own, which a table and the page of engines have.
+// A page of another program is left out.
 //
 // covers: MET-3
 func TestGaugesOfEachEngine(t *testing.T) {

@@ -408,8 +408,8 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 	return nil
 }
 
-// before are the values of a number in the nights before. redefined says why nights are no baseline of
-// it, "" if all are.
+// before are the values of a number in the nights before. redefined says why nights are no
+// baseline of it, "" if all are.
 func before(base []*records.Run, r *records.Run, m metric.Metric) (values []float64, redefined string) {
 	for _, b := range base {
 		if why := result.Redefined(m.Key, r.Result.MetricsVersion, b.Result.MetricsVersion); why != "" {

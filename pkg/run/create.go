@@ -78,8 +78,8 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 	return nil
 }
 
-// fillAll writes runs and batches, whose directories are below root, below temp. It returns the runs'
-// directories as they are below root.
+// fillAll writes runs and batches, whose directories are below root, below temp. It returns the
+// runs' directories as they are below root.
 func fillAll(root, temp string, runs []Printed, batches []PrintedBatch) ([]string, error) {
 	var dirs []string
 	for _, r := range runs {

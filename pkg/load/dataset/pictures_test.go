@@ -175,8 +175,8 @@ func TestPicturesAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, errHeld)
 }
 
-// While pictures are drawn, no more are pending than there are processors to encode them, nor pixels than
-// may be held at a time; all reach their requests.
+// While pictures are drawn, no more are pending than there are processors to encode them, nor
+// pixels than may be held at a time; all reach their requests.
 func TestPicturesInFlightAreBounded(t *testing.T) {
 	s := Source{Flags: &Flags{}}
 	pictured3(&s)

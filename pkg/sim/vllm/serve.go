@@ -94,8 +94,8 @@ func releaseOf(s string) (*arguments.Release, error) {
 	return arguments.Serve.With(own).One(cmp.Or(version, Release))
 }
 
-// accepted are the arguments as the simulated release of vLLM takes them; ok is false, with an exit code,
-// if it refuses them.
+// accepted are the arguments as the simulated release of vLLM takes them; ok is false, with an
+// exit code, if it refuses them.
 func accepted(p program.Process, args []string) (_ []string, code int, ok bool) {
 	s := cmp.Or(p.Env("PROFLLM_SIM_FLAGS"), Release)
 	if s == "any" {

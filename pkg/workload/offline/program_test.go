@@ -188,8 +188,8 @@ const tokenizer = `{"version": "1.0", "truncation": null, "padding": null, "norm
 		"special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
 	"model": {"type": "WordLevel", "vocab": {"<s>": 0, "a": 1, "?": 2}, "unk_token": "?"}}`
 
-// The lengths by which prompts are left out are those of the library that vLLM takes its tokenizers from,
-// with the tokens that it puts around a prompt.
+// The lengths by which prompts are left out are those of the library that vLLM takes its
+// tokenizers from, with the tokens that it puts around a prompt.
 func TestVLLMPromptsThatFit(t *testing.T) {
 	home := os.Getenv("VLLM_LAB")
 	if home == "" {
