@@ -31,7 +31,7 @@ func ourFormat(t *testing.T) string {
 func TestVerifyFormat(t *testing.T) {
 	o := profllm(t, t.TempDir(), nil, "verify", ourFormat(t))
 	require.Equal(t, exitDefinition, o.code)
-	require.Equal(t, 19, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
+	require.Equal(t, 20, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
 	require.Equal(t, 4, strings.Count(o.stdout, ".toml: not runnable: "))
 	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
 	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(ourFormat(t), "test_scenario/ambiguous.toml"))
