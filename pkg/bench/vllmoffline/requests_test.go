@@ -152,8 +152,8 @@ func TestProcessor(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// What the real vLLM wrote: every stage has a time of each request, and the encoder's is that of the
-// batch that the requests shared.
+// What the real vLLM wrote: every stage has a time of each request. That of the encoder is the batch's
+// time divided by its requests, so the eight have the same.
 func TestRealProcessor(t *testing.T) {
 	p := parse(t, folder(t, "real/mm-processor.json"))
 	require.Empty(t, p.Warnings)
