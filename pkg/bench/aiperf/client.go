@@ -159,15 +159,6 @@ func (l *Load) Options() map[string]any {
 	return m
 }
 
-// Notes are what a person should know of this load.
-func (l *Load) Notes() []string {
-	if l.client != GenAI {
-		return nil
-	}
-	return []string{`client = "genai-perf": NVIDIA replaced GenAI-Perf by AIPerf, which has most of its options; ` +
-		`write client = "aiperf". server_metrics_url is gpu_telemetry there`}
-}
-
 // Command implements plan.Client.
 func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	program := l.program

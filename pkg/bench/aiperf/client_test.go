@@ -111,17 +111,6 @@ func TestGenAIPerf(t *testing.T) {
 	require.ErrorContains(t, err, "t.toml:4:1: bench_cmd_args.request_count is request-count again, at t.toml:3:1")
 }
 
-// covers: P-20
-func TestGenAIPerfIsDeprecated(t *testing.T) {
-	l, err := newLoad(t, aiperf.GenAI, "")
-	require.NoError(t, err)
-	require.Len(t, l.Notes(), 1)
-	require.Contains(t, l.Notes()[0], `client = "aiperf"`)
-	l, err = newLoad(t, aiperf.Name, "")
-	require.NoError(t, err)
-	require.Empty(t, l.Notes())
-}
-
 // covers: P-4
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
@@ -169,15 +158,18 @@ func hintsInline(err error) string {
 func TestExpect(t *testing.T) {
 	const synthetic = "isl = 64\nosl = 32\nextra_inputs = {ignore_eos = true}\n"
 	for text, want := range map[string]plan.Expect{
-		"":                                   {NumPrompts: 10, Concurrency: 1, InputTokens: 550},
-		"concurrency = 8":                    {NumPrompts: 16, Concurrency: 8, InputTokens: 550},
-		synthetic:                            {NumPrompts: 10, Concurrency: 1, InputTokens: 64, OutputTokens: 32, IgnoreEOS: true},
-		"osl = 32":                           {NumPrompts: 10, Concurrency: 1, InputTokens: 550},
-		synthetic + "isl_stddev = 2":         {NumPrompts: 10, Concurrency: 1, OutputTokens: 32, IgnoreEOS: true},
-		synthetic + "osl_stddev = 2":         {NumPrompts: 10, Concurrency: 1, InputTokens: 64},
-		synthetic + "warmup_request_count=3": {NumPrompts: 10, Concurrency: 1, InputTokens: 64, OutputTokens: 32, IgnoreEOS: true, Warmups: 3},
-		"request_rate = 2.5\nnum_requests=7": {NumPrompts: 7, InputTokens: 550, RequestRate: 2.5},
-		"benchmark_duration = 5":             {Concurrency: 1, InputTokens: 550},
+		"":                {NumPrompts: 10, Concurrency: 1, InputTokens: 550},
+		"concurrency = 8": {NumPrompts: 16, Concurrency: 8, InputTokens: 550},
+		synthetic:         {NumPrompts: 10, Concurrency: 1, InputTokens: 64, OutputTokens: 32, IgnoreEOS: true},
+		synthetic + "use_server_token_count = true": {NumPrompts: 10, Concurrency: 1, OutputTokens: 32, IgnoreEOS: true},
+		synthetic + "use_server_token_count = true\nendpoint_type = 'completions'": {NumPrompts: 10, Concurrency: 1,
+			InputTokens: 64, OutputTokens: 32, IgnoreEOS: true},
+		"osl = 32":                                                 {NumPrompts: 10, Concurrency: 1, InputTokens: 550},
+		synthetic + "isl_stddev = 2":                               {NumPrompts: 10, Concurrency: 1, OutputTokens: 32, IgnoreEOS: true},
+		synthetic + "osl_stddev = 2":                               {NumPrompts: 10, Concurrency: 1, InputTokens: 64},
+		synthetic + "warmup_request_count=3":                       {NumPrompts: 10, Concurrency: 1, InputTokens: 64, OutputTokens: 32, IgnoreEOS: true, Warmups: 3},
+		"request_rate = 2.5\nnum_requests=7":                       {NumPrompts: 7, InputTokens: 550, RequestRate: 2.5},
+		"benchmark_duration = 5":                                   {Concurrency: 1, InputTokens: 550},
 		"request_count = 5\npublic_dataset = 'sharegpt'":           {NumPrompts: 5},
 		"input_file = 'x'\ncustom_dataset_type = 'mooncake_trace'": {},
 		"num_sessions = 4\nsession_turns_mean = 3":                 {NumPrompts: 12, Concurrency: 1},
@@ -190,6 +182,24 @@ func TestExpect(t *testing.T) {
 	} {
 		l, err := newLoad(t, aiperf.Name, text)
 		require.NoError(t, err)
-		require.Equal(t, want, l.Expect(), text)
+		got := l.Expect()
+		got.SharedInput = nil
+		require.Equal(t, want, got, text)
+	}
+}
+
+// How much of each prompt the prefix cache of a server may hold.
+func TestSharedInput(t *testing.T) {
+	for text, want := range map[string]*float64{
+		"": new(0.0), "isl = 75\nshared_system_prompt_length = 25": new(0.25),
+		"isl = 75\nnum_prefix_prompts = 1\nprefix_prompt_length = 25": new(0.25),
+		"num_prefix_prompts = 2\nprefix_prompt_length = 25":           nil,
+		"request_count = 20\nnum_dataset_entries = 10":                nil,
+		"request_count = 20\nnum_dataset_entries = 20":                new(0.0),
+		"benchmark_duration = 3":                                      nil, "public_dataset = 'sharegpt'": nil,
+	} {
+		l, err := newLoad(t, aiperf.Name, text)
+		require.NoError(t, err)
+		require.Equal(t, want, l.Expect().SharedInput, text)
 	}
 }

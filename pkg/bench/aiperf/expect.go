@@ -21,7 +21,7 @@ func (l *Load) checkNumbers() error {
 	var c source.Complaints
 	for name, least := range map[string]int64{
 		"request_count": 1, "concurrency": 1, "warmup_request_count": 1, "conversation_num": 1,
-		"prompt_input_tokens_mean": 1, "prompt_output_tokens_mean": 1, "conversation_num_dataset_entries": 1,
+		"prompt_input_tokens_mean": 1, "prompt_output_tokens_mean": 1, "num_dataset_entries": 1,
 	} {
 		v := l.get(name)
 		if v == nil {
@@ -91,10 +91,11 @@ func (l *Load) Expect() plan.Expect {
 	if !l.synthetic() {
 		return e
 	}
-	if l.number("prompt_input_tokens_stddev", 0) == 0 {
+	if l.number("prompt_input_tokens_stddev", 0) == 0 && !l.serverCountsChat() {
 		e.InputTokens = l.whole("prompt_input_tokens_mean", defaultInput) + l.whole("prompt_prefix_length", 0) +
 			l.whole("shared_system_prompt_length", 0)
 	}
+	e.SharedInput = l.sharedInput(e.NumPrompts)
 	if l.number("prompt_output_tokens_stddev", 0) == 0 {
 		e.OutputTokens = l.whole("prompt_output_tokens_mean", 0)
 		e.IgnoreEOS = e.OutputTokens > 0 && l.ignoresEOS()
@@ -103,6 +104,22 @@ func (l *Load) Expect() plan.Expect {
 		e.OutputTokens = 0 // answers may end before
 	}
 	return e
+}
+
+// sharedInput is which share of a prompt all prompts begin with; nil if some prompts are sent twice,
+// or begin with one of several prefixes.
+func (l *Load) sharedInput(requests int) *float64 {
+	prefix := l.number("shared_system_prompt_length", 0)
+	if n := l.number("prompt_prefix_pool_size", 0); n == 1 {
+		prefix += l.number("prompt_prefix_length", 0)
+	} else if n > 1 {
+		return nil
+	}
+	entries := l.whole("num_dataset_entries", requests)
+	if requests == 0 || entries < requests {
+		return nil
+	}
+	return new(prefix / (prefix + l.number("prompt_input_tokens_mean", defaultInput)))
 }
 
 // defaultInput are the tokens of a synthetic prompt (aiperf 0.13.0; GenAI-Perf has the same).
@@ -149,6 +166,19 @@ func (l *Load) synthetic() bool {
 		kind = plainText(v)
 	}
 	return (kind == "chat" || kind == "completions") && !l.given(datasets...) && l.number("conversation_turn_mean", 1) == 1
+}
+
+// DrawsAnew reports whether each load has prompts of its own: without a seed, AIPerf draws others
+// each time.
+func (l *Load) DrawsAnew() bool {
+	return !l.given("random_seed") && !l.given("input_file", "public_dataset")
+}
+
+// serverCountsChat reports whether the lengths of prompts in the result are the server's, to which
+// the chat template of the model adds: AIPerf makes prompts of a length by its own tokenizer.
+func (l *Load) serverCountsChat() bool {
+	v := l.get("endpoint_type")
+	return l.on("use_server_token_count") && (v == nil || plainText(v) == "chat")
 }
 
 // ignoresEOS reports whether the request asks for answers of the full length.

@@ -7,6 +7,10 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
+// Deprecated is what a person should know who has GenAI-Perf measure.
+const Deprecated = `client = "genai-perf": NVIDIA replaced GenAI-Perf by AIPerf, which has most of its options; ` +
+	`write client = "aiperf". server_metrics_url is gpu_telemetry there`
+
 // genPlanned are options of GenAI-Perf that profllm sets, and what to do instead.
 var genPlanned = map[string]string{
 	"model": planned["model_names"], "m": planned["model_names"], "url": planned["url"], "u": planned["url"],

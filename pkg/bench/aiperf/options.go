@@ -85,7 +85,8 @@ const sweepHint = "write the values of a key as a list: profllm makes one result
 
 // foreign are arguments of the other clients, and the names of the same things here.
 var foreign = map[string]string{
-	"max_concurrency": "concurrency", "num_prompts": "request_count (or num_dataset_entries, AIPerf's other name of num_prompts)",
+	"max_concurrency":  "concurrency",
+	"num_prompts":      "request_count (or num_dataset_entries, AIPerf's other name of num_prompts)",
 	"random_input_len": "synthetic_input_tokens_mean", "random_output_len": "output_tokens_mean",
 	"random_input": "synthetic_input_tokens_mean", "random_output": "output_tokens_mean",
 	"num_warmups": "warmup_request_count", "warmup_requests": "warmup_request_count", "seed": "random_seed",

@@ -6,6 +6,7 @@
 package dynamo
 
 import (
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -226,10 +227,20 @@ func (w *Workload) registers(r *role) int {
 }
 
 // words are the words of a command: its text, divided as a shell divides it, else the default. Nothing in it is
-// expanded.
+// expanded, and JSON keeps its quotes, which CloudAI does not take away either.
 func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	if text == "" {
 		return otherwise, nil
+	}
+	var plain []string
+	for _, field := range strings.Fields(text) {
+		if strings.HasPrefix(field, "{") && json.Valid([]byte(field)) {
+			field = shell.Quote(field)
+		}
+		plain = append(plain, field)
+	}
+	if joined := strings.Join(plain, " "); !strings.Contains(text, "'") {
+		text = joined
 	}
 	list, err := shell.Words(text)
 	if err != nil {

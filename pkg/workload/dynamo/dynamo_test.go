@@ -424,7 +424,7 @@ nixl_path = "{storage_cache_dir}"
 out = "{results_dir}/x"
 max = 6.5
 [lmcache_controller]
-cmd = "lmcache_controller --monitor-ports '{\"pull\":8300}'"
+cmd = "lmcache_controller --monitor-ports {\"pull\":8300}"
 `
 
 // LMCache's file keeps the order and the types of the table, and names what only the job knows by marks.
