@@ -112,8 +112,9 @@ func (q Question) same(other Question) bool {
 type runner struct {
 	Options
 	doc    Document
-	before Question // of the folder
-	done   []bool   // of each set of limits: its answer is final
+	before Question  // of the folder
+	done   []bool    // of each set of limits: its answer is final
+	edges  []float64 // of each set of limits: the likeliest, also where the answer has an open end
 	begun  time.Time
 
 	place      *contender // nil: there are no rivals
@@ -125,7 +126,8 @@ type runner struct {
 // first. What was measured before in the folder counts. With an error it returns what is known.
 // What was asked wrongly is a [Refusal].
 func Run(ctx context.Context, o Options) (doc *Document, err error) {
-	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits)), best: make([]rival, len(o.Limits))}
+	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits)), best: make([]rival, len(o.Limits)),
+		edges: make([]float64, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated,
 		Answers: make([]*result.Search, len(o.Limits))}
@@ -334,7 +336,7 @@ func (r *runner) keepBest() error {
 // Where the answer says that of no load, the load must be below the likeliest edge.
 func (r *runner) Best(set int) *Probe {
 	a := r.doc.Answers[set]
-	most := a.Edge
+	most := r.edges[set]
 	if a.Low != nil {
 		most = *a.Low
 	}

@@ -364,3 +364,18 @@ func TestInterruptedCapacity(t *testing.T) {
 	_, err := runner.Run(ctx, o)
 	require.EqualError(t, err, "measure the capacity: killed")
 }
+
+// A search that was stopped below the edge says that the interval has an open end, and makes no guess.
+func TestOpenEnd(t *testing.T) {
+	for start, want := range map[float64]string{
+		1:  "the highest request_rate within p99_ttft_ms <= 500 is 2 or more, and no load that was tried surely fails (",
+		60: "the highest request_rate within p99_ttft_ms <= 500 is below 30, and no load that was tried surely holds (",
+	} {
+		o, _ := options(t, 10.2)
+		o.Goal.Start, o.Goal.Probes = start, 2
+		doc, err := runner.Run(t.Context(), o)
+		require.NoError(t, err)
+		require.Contains(t, doc.Answers[0].Sentence, want)
+		require.Zero(t, doc.Answers[0].Edge)
+	}
+}
