@@ -12,7 +12,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/client"
-	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
@@ -43,13 +42,10 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	i := len(r.doc.Probes)
 	p := Probe{Name: name(i), Value: value, NumPrompts: r.numPrompts(value), Seed: r.Seed + int64(i), Began: r.Now().UTC()}
 	dir := filepath.Join(r.Dir, p.Name)
-	if err := os.RemoveAll(dir); err != nil { // of a probe that was killed
+	if err := r.renew(dir); err != nil { // of a probe that was killed
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	if err := writeProbe(dir, &p); err != nil {
+	if err := r.writeProbe(dir, &p); err != nil {
 		return err
 	}
 	r.Said("%s: %s = %g, %d requests", p.Name, r.Variable, value, p.NumPrompts)
@@ -62,7 +58,7 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 		p.Error = err.Error()
 	}
 	r.judge(&p)
-	if err := writeProbe(dir, &p); err != nil {
+	if err := r.writeProbe(dir, &p); err != nil {
 		return err
 	}
 	r.doc.Probes = append(r.doc.Probes, p)
@@ -70,12 +66,23 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	return r.save()
 }
 
-func writeProbe(dir string, p *Probe) error {
+// renew makes a folder empty, unless it is another's by now.
+func (r *runner) renew(dir string) error {
+	if err := r.held(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o777)
+}
+
+func (r *runner) writeProbe(dir string, p *Probe) error {
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, ProbeFile), append(data, '\n'), 0o666)
+	return r.write(filepath.Join(dir, ProbeFile), append(data, '\n'))
 }
 
 // numPrompts is how many requests a probe has: as the percentiles of the limits need, for a

@@ -116,6 +116,7 @@ type runner struct {
 	done   []bool    // of each set of limits: its answer is final
 	edges  []float64 // of each set of limits: the likeliest, also where the answer has an open end
 	begun  time.Time
+	held   func() error // that the folder is still this search's
 
 	place      *contender // nil: there are no rivals
 	best       []rival    // of each set of limits
@@ -147,6 +148,7 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	r.held = func() error { return lease.Check(ctx) }
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -164,13 +166,21 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	}
 	for set := range o.Limits {
 		if err := r.search(ctx, set); err != nil {
-			if errors.Is(context.Cause(ctx), lease.ErrLost) {
+			if errors.Is(err, lease.ErrLost) {
 				return &r.doc, err // the files are another's by now
 			}
 			return &r.doc, errors.Join(err, r.save())
 		}
 	}
-	return &r.doc, errors.Join(r.save(), r.keepBest())
+	if err := r.save(); err != nil {
+		return &r.doc, err
+	}
+	return &r.doc, r.keepBest()
+}
+
+// write replaces a file of the folder, unless that is another's by now.
+func (r *runner) write(path string, data []byte) error {
+	return durable.WriteFileIf(path, data, 0o666, r.held)
 }
 
 func (r *runner) question() Question {
@@ -252,7 +262,7 @@ func (r *runner) save() error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(r.Dir, File), append(data, '\n'), 0o666)
+	return r.write(filepath.Join(r.Dir, File), append(data, '\n'))
 }
 
 // search measures until one set of limits has its answer.
@@ -320,6 +330,9 @@ func (r *runner) keepBest() error {
 	kept := filepath.Join(r.Dir, vllmserve.DefaultFile)
 	best := r.Best(0)
 	if best == nil {
+		if err := r.held(); err != nil {
+			return err
+		}
 		if err := os.Remove(kept); !errors.Is(err, fs.ErrNotExist) { // of fewer probes
 			return err
 		}
@@ -329,7 +342,7 @@ func (r *runner) keepBest() error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(kept, data, 0o666)
+	return r.write(kept, data)
 }
 
 // Best is the probe that holds at the highest load that the answer says holds; nil if there is none.

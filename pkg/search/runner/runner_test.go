@@ -379,3 +379,35 @@ func TestOpenEnd(t *testing.T) {
 		require.Zero(t, doc.Answers[0].Edge)
 	}
 }
+
+// A search that was stopped after its last probe, for so long that another took over, writes nothing
+// more: neither the probe's answer nor the last, although its lease was not renewed meanwhile.
+func TestLostLeaseBeforeASave(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		o, asked := options(t, 10.2)
+		o.Time = time.Hour
+		said, over := 0, false
+		o.Said = func(string, ...any) {
+			if said++; said != 6 { // the result of the third probe
+				return
+			}
+			if over = last; !last {
+				takeOver(t, o.Dir)
+			}
+		}
+		o.Now = func() time.Time {
+			if !over {
+				return time.Now()
+			}
+			takeOver(t, o.Dir)
+			return time.Now().Add(2 * o.Time) // no further probe begins
+		}
+		_, err := runner.Run(t.Context(), o)
+		require.EqualError(t, err, o.Dir+": another command has taken over this lease")
+		require.Len(t, *asked, 3)
+		data, err := os.ReadFile(filepath.Join(o.Dir, runner.File))
+		require.NoError(t, err)
+		require.Equal(t, "the other's", string(data))
+		require.NoFileExists(t, filepath.Join(o.Dir, vllmserve.DefaultFile))
+	}
+}

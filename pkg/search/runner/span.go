@@ -70,6 +70,9 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	if err != nil {
+		if lost := r.held(); lost != nil {
+			return 0, errors.Join(err, lost)
+		}
 		failed := dir + "-failed"
 		err = errors.Join(err, os.RemoveAll(failed), os.Rename(dir, failed))
 		log := filepath.Join(failed, vllmserve.DefaultLog)
@@ -86,10 +89,7 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 func (r *runner) answered(ctx context.Context, dir string) (float64, error) {
 	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.RemoveAll(dir); err != nil { // of a run that was killed
-			return 0, err
-		}
-		if err := os.MkdirAll(dir, 0o777); err != nil {
+		if err := r.renew(dir); err != nil { // of a run that was killed
 			return 0, err
 		}
 		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: r.Seed - 1, Dir: dir}
