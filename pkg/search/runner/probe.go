@@ -1,13 +1,15 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
@@ -110,11 +112,32 @@ func needed(accept validity.Limits, key string) int {
 	return accept.SampleFrom(rank)
 }
 
-// judge reads a probe's result, and has it judged.
+// errNotFinished is of a client that did not run to its end.
+var errNotFinished = errors.New("the client left no result")
+
+// finished reads the result of a client that ran to its end. A client prints its numbers before it
+// writes them, and one that was interrupted writes those of a part of the load: neither is a result.
+func finished(dir string) (result.Part, error) {
+	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
+	short := func(w result.Warning) bool { return w.Kind == result.CutShort }
+	switch m := part.Metrics; {
+	case errors.Is(err, fs.ErrNotExist), err == nil && (m == nil || m.FromLog):
+		err = errNotFinished
+	case err == nil && slices.ContainsFunc(part.Warnings, short):
+		err = fmt.Errorf("%w of the whole load", errNotFinished)
+	}
+	return part, err
+}
+
+// judge reads a probe's result, and has it judged. One whose client failed has none, whatever is in
+// its files.
 func (r *runner) judge(p *Probe) {
-	part, err := vllmserve.Parser{}.Parse(regular.DirFS(filepath.Join(r.Dir, p.Name)))
-	if err != nil || part.Metrics == nil {
-		p.Error = cmp.Or(p.Error, "the client left no result")
+	if p.Error != "" {
+		return
+	}
+	part, err := finished(filepath.Join(r.Dir, p.Name))
+	if err != nil {
+		p.Error = err.Error()
 		return
 	}
 	rec := &result.Result{Schema: result.SchemaV1}
@@ -130,7 +153,7 @@ func (r *runner) judge(p *Probe) {
 	}
 	rec.Validity = validity.Judge(rec, validity.Evidence{Planned: planned, Samples: part.Samples})
 	r.doc.Simulated = r.doc.Simulated || rec.Simulated
-	p.record, p.Verdict, p.Words, p.Error = rec, rec.Validity.Verdict, rec.Validity.Words, ""
+	p.record, p.Verdict, p.Words = rec, rec.Validity.Verdict, rec.Validity.Words
 	p.Metrics = map[string]metric.Value{metric.Throughput.Key: metric.Throughput.Of(rec)}
 	p.Holds = nil
 	for set, limits := range r.Limits {

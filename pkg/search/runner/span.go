@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/lease"
-	"github.com/profllm/profllm/pkg/regular"
 )
 
 // capacityDir has the run that shows which rates a server can serve at all.
@@ -87,8 +85,8 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 
 // answered reads the rate from the run in a folder, which is measured if it has none.
 func (r *runner) answered(ctx context.Context, dir string) (float64, error) {
-	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
-	if errors.Is(err, fs.ErrNotExist) {
+	part, err := finished(dir)
+	if errors.Is(err, errNotFinished) {
 		if err := r.renew(dir); err != nil { // of a run that was killed
 			return 0, err
 		}
@@ -97,7 +95,7 @@ func (r *runner) answered(ctx context.Context, dir string) (float64, error) {
 		if err := client.Interrupted(ctx, r.Measure(ctx, ask)); err != nil {
 			return 0, fmt.Errorf("measure the capacity: %w", err)
 		}
-		part, err = vllmserve.Parser{}.Parse(regular.DirFS(dir))
+		part, err = finished(dir)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("measure the capacity: %w", err)
