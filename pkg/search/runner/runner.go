@@ -20,13 +20,14 @@ import (
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/search"
 )
 
 // The files of a search.
 const (
-	File      = "search.json" // in its folder
-	ProbeFile = "probe.json"  // in the folder of each probe, beside the client's result
+	File      = run.SearchFile // in its folder
+	ProbeFile = "probe.json"   // in the folder of each probe, beside the client's result
 )
 
 // Schema is the version of search.json.
