@@ -104,7 +104,7 @@ type Suspect struct {
 func (r *Report) addChoices(objective metric.Metric) {
 	for _, all := range r.contests() {
 		list := []*Choice{all}
-		if all.Noun == OfPhases {
+		if all.Noun != OfTests {
 			list = all.apart()
 		}
 		for _, c := range list {

@@ -76,15 +76,15 @@ func promptsDiffer(entries []*Entry) []string {
 	return fields
 }
 
-// apart divides the phases of a test by their prompts. Those that have their prompts alone are one
-// choice, which ranks nothing.
+// apart divides the phases of a test, or the settings of a sweep, by their prompts. Those that have their
+// prompts alone are one choice, which ranks nothing.
 func (c *Choice) apart() []*Choice {
 	fields := promptsDiffer(c.entries)
 	if len(fields) == 0 {
 		return []*Choice{c}
 	}
 	var keys []string
-	groups := map[string][]*Entry{}
+	dims, groups := chosenKeys(c.entries), map[string][]*Entry{}
 	for _, e := range c.entries {
 		k := promptKey(e.Run)
 		if groups[k] == nil {
@@ -96,7 +96,11 @@ func (c *Choice) apart() []*Choice {
 	var list []*Choice
 	for _, k := range keys {
 		entries := groups[k]
-		other := func(e *Entry) bool { return e.Case.Phase != entries[0].Case.Phase }
+		first, _ := c.nameOf(entries[0], dims)
+		other := func(e *Entry) bool {
+			name, _ := c.nameOf(e, dims)
+			return name != first
+		}
 		if !slices.ContainsFunc(entries, other) {
 			rest.entries = append(rest.entries, entries...)
 			continue

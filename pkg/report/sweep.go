@@ -19,9 +19,9 @@ type Sweep struct {
 	Objective metric.Metric `json:"objective"`
 	Points    []Point       `json:"points"`
 	// Best is the index of the valid point with the best value of the objective,
-	// nil if no point is valid.
+	// nil if no point is valid, or the prompts differ.
 	Best    *int            `json:"best,omitempty"`
-	Apart   bool            `json:"prompts_differ,omitempty"` // of phases: only those with the same prompts are compared
+	Apart   bool            `json:"prompts_differ,omitempty"` // only points with the same prompts are compared
 	Metrics []metric.Metric `json:"metrics"`
 	Cost    Cost            `json:"cost"`
 	Rooms   []Room          `json:"within_limits,omitempty"` // one for each combination of what is not the load
@@ -224,18 +224,18 @@ func dimensions(entries []*Entry) []string {
 }
 
 // markBest marks the best of each metric, and of the objective. Only a valid
-// point may be the best, and the only point is the best of none. Phases are compared
+// point may be the best, and the only point is the best of none. Points are compared
 // with those that have the same prompts.
 func (s *Sweep) markBest(entries []*Entry) {
 	groups := map[string][]int{}
 	for j, e := range entries {
 		k := ""
-		if s.OfPhases && e.Run.Result != nil {
+		if e.Run.Result != nil {
 			k = promptKey(e.Run)
 		}
 		groups[k] = append(groups[k], j)
 	}
-	s.Apart = s.OfPhases && len(promptsDiffer(recordedOf(entries))) > 0
+	s.Apart = len(promptsDiffer(recordedOf(entries))) > 0
 	for i, m := range s.Metrics {
 		for _, places := range groups {
 			at := s.markBestOf(i, places, entries)

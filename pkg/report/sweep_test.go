@@ -146,3 +146,26 @@ func TestPhasesOfUnlikePrompts(t *testing.T) {
 		})
 	}
 }
+
+// The points of a sweep over the lengths are no better or worse than each other; at each length they are ranked.
+func TestSweepOfLengths(t *testing.T) {
+	inTemp(t)
+	for i, c := range [][2]int{{128, 1}, {128, 4}, {512, 1}, {512, 4}} {
+		dir := fmt.Sprintf("%s/s/0/%d", root, i+1)
+		p := planOf(dir, "s")
+		p.Step = i + 1
+		p.Loads[0].Benchmark = map[string]any{"random_input_len": c[0], "max_concurrency": c[1]}
+		p.Loads[0].Values = []plan.Assignment{{Path: "bench_cmd_args.random_input_len", Value: c[0]},
+			{Path: "bench_cmd_args.max_concurrency", Value: c[1]}}
+		writePlan(t, dir, p)
+		writeRecord(t, dir, recordOf(numbers{Throughput: float64(100 * (i + 1)), TTFT: 10}))
+	}
+	rep := report.Build(load(t, root), report.Options{})
+	require.Regexp(t, `random_input_len=128 max_concurrency=4 has the highest throughput of the 2 settings of s with input tokens=128: 200 .*
+random_input_len=512 max_concurrency=4 has the highest throughput of the 2 settings of s with input tokens=512: 400 `,
+		said(rep, report.AskBest, report.AskUnlike))
+	require.Nil(t, rep.Sweeps[0].Best)
+	require.Contains(t, text(t, rep), "* marks the best of each metric among points with the same prompts")
+	require.Regexp(t, `512 +4 +valid +400 \*`, text(t, rep))
+	require.Regexp(t, `128 +4 +valid +200 \*`, text(t, rep))
+}

@@ -183,11 +183,11 @@ func starLine(s *report.Sweep) string {
 	if len(s.Points) == 1 {
 		return ""
 	}
+	of := "point"
+	if s.OfPhases {
+		of = "phase"
+	}
 	if s.Best == nil && !s.Apart {
-		of := "point"
-		if s.OfPhases {
-			of = "phase"
-		}
 		return fmt.Sprintf("no valid %s has %s", of, s.Objective.Key)
 	}
 	once := ""
@@ -196,7 +196,7 @@ func starLine(s *report.Sweep) string {
 	}
 	among := ""
 	if s.Apart {
-		among = " among phases with the same prompts, others are not compared: prompts differ"
+		among = " among " + of + "s with the same prompts, others are not compared: prompts differ"
 	}
 	return "* marks the best of each metric" + among + ", valid results only" + once
 }
