@@ -111,8 +111,8 @@ func (c *Choice) apart() []*Choice {
 				with = append(with, s.Key+"="+cmp.Or(s.Value, notKnown))
 			}
 		}
-		list = append(list, &Choice{About: strings.TrimSpace(c.About + " with " + quantity.List(with)), Noun: c.Noun, Kind: c.Kind,
-			entries: entries})
+		about := strings.TrimSpace(c.About + " with " + quantity.List(with))
+		list = append(list, &Choice{About: about, Noun: c.Noun, Kind: c.Kind, entries: entries})
 	}
 	if len(rest.entries) > 0 {
 		list = append(list, rest)

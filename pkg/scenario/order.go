@@ -87,7 +87,8 @@ func (t *Test) checkPhases(c *source.Complaints) {
 		case p.Name == "":
 			c.Addf(p.Pos, "phases.name is required")
 		case !partName.MatchString(p.Name):
-			c.Add(source.Errorf(p.posOf("name"), "phase name %q cannot be used", p.Name).Hintf("use letters, digits and _ . -"))
+			c.Add(source.Errorf(p.posOf("name"), "phase name %q cannot be used", p.Name).
+				Hintf("use letters, digits and _ . -"))
 		case slices.Contains(runNames, p.Name) || fileName.MatchString(p.Name):
 			c.Addf(p.posOf("name"), "phase name %q is reserved: every run directory has a file or folder of this name", p.Name)
 		case seen[p.Name]:
