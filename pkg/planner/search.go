@@ -26,7 +26,7 @@ type searching struct {
 // unbounded are the arguments of a load whose rate is searched for: requests in flight are as many as
 // the rate makes, unless the test bounds them. The default of the clients would be the edge instead.
 func unbounded(t scenario.Test) *source.Table {
-	if t.Search == nil || t.Search.Load() != runner.Rate || catalog.BySGLang(t) || t.BenchArgs.Has(maxConcurrency) {
+	if t.Search == nil || t.Search.Load() != runner.Rate || !catalog.ByVLLMs(t) || t.BenchArgs.Has(maxConcurrency) {
 		return t.BenchArgs
 	}
 	args := source.NewTable(t.Pos)
@@ -43,7 +43,7 @@ func searched(t scenario.Test, sweep string, in *plan.LoadInput) error {
 	if t.Search == nil {
 		return nil
 	}
-	if catalog.BySGLang(t) {
+	if !catalog.ByVLLMs(t) {
 		return source.Errorf(t.PosOf("search"), "test %q: a search needs vLLM's client or profllm's", t.ID).
 			Hintf(`write client = "profllm"`)
 	}
