@@ -156,7 +156,8 @@ type Phase struct {
 	// Run the semantic evaluation in this phase; default: in the last one.
 	Eval *bool `toml:"eval"`
 
-	Pos source.Pos `toml:"-"`
+	Pos  source.Pos `toml:"-"`
+	keys *source.Table
 }
 
 // Sweep is [Tests.sweep]: how the points of a sweep are run.
