@@ -486,13 +486,25 @@ func TestVLLMOffline(t *testing.T) {
 	site, err := os.ReadFile("../../examples/vllm-lab/site.toml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(string(site), "@LAB@", home)), 0o644))
+	pictures := filepath.Join(dir, "llava")
+	python := exec.Command(filepath.Join(home, "venv/bin/python"), "../../examples/vllm-lab/pictures.py",
+		filepath.Join(home, "tiny"), pictures)
+	out, err := python.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	text := "name = \"offline\"\n"
 	for kind, options := range map[string]string{
+		"mm-processor": "num_prompts = 12\nnum_warmups = 2\nrandom_input_len = 16\nrandom_output_len = 4\n" +
+			"random_mm_base_items_per_request = 1\nrandom_mm_limit_mm_per_prompt = { image = 1, video = 0 }\n" +
+			"random_mm_bucket_config = \"{(64, 64, 1): 1.0}\"",
 		"latency":    "input_len = 32\noutput_len = 8\nbatch_size = 4\nnum_iters_warmup = 1\nnum_iters = 5",
 		"throughput": "num_prompts = 16\nrandom_input_len = 32\nrandom_output_len = 8",
 		"startup":    "num_iters_cold = 1\nnum_iters_warmup = 1\nnum_iters_warm = 1",
 		"requests":   "num_prompts = 16\ninput_len = 32\noutput_len = 8",
 	} {
+		model := filepath.Join(home, "tiny")
+		if kind == "mm-processor" {
+			model = pictures
+		}
 		text += fmt.Sprintf(`
 [[Tests]]
 id = %q
@@ -510,7 +522,7 @@ gpu_memory_utilization = 0.3
 distributed_executor_backend = "uni"
 [Tests.cmd_args.options]
 %s
-`, kind, kind, filepath.Join(home, "tiny"), options)
+`, kind, kind, model, options)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
 	o := profllm(t, dir, nil, "run", "--system", "site.toml", "s.toml")
@@ -528,6 +540,12 @@ distributed_executor_backend = "uni"
 			require.EqualValues(t, 16*8, *off.Throughput.OutputTokens, "an end of text ends no answer")
 		case "startup":
 			require.Equal(t, 1, *off.Startup.Cold.N)
+		case "mm-processor":
+			p := off.Processor
+			require.Equal(t, []int{12, 0, 12}, []int{*p.Completed, *p.Failed, int(*p.EncoderCalls)})
+			require.Positive(t, *p.Encoder.Mean)
+			require.Greater(t, *p.E2EL.Mean, *p.Preprocessing.Mean)
+			require.Len(t, p.HFProcessor.Percentiles, 4)
 		case "requests":
 			require.Equal(t, 16, *off.Requests.TTFT.N)
 			require.Positive(t, off.Requests.TTFT.Percentiles["50"])

@@ -28,6 +28,7 @@ var common = []struct {
 	{"latency", ".json", []string{`"avg_latency"`}},
 	{"throughput", ".json", []string{`"requests_per_second"`}},
 	{"startup", ".json", []string{`_startup_times"`}},
+	{"mm-processor", ".json", []string{`"mm_processor_stats"`}},
 	{"results_", ".json", []string{`"alias"`, `_stderr"`}},
 	{"vllm-gsm8k", "gsm8k.json", []string{`"invalid_rate"`}},
 	{"lm_eval", ".json", []string{`"alias"`, `_stderr"`}},
