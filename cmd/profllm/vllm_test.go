@@ -391,7 +391,7 @@ func TestVLLMSearch(t *testing.T) {
 	require.Len(t, r.Search, 1)
 	s, probes := r.Search[0], readSearch(t, filepath.Join(d, run.RawDir)).Probes
 	require.Len(t, probes, s.Probes)
-	require.True(t, s.Low != nil || s.High != nil, s.Sentence)
+	require.True(t, s.Low != nil || s.High != nil || s.Measured != nil, s.Sentence)
 	for _, p := range probes {
 		var file struct {
 			Tokenizer string `json:"tokenizer_id"` // which only vLLM's client writes
