@@ -54,7 +54,6 @@ func hasFlag(n *kong.Node, name string) bool {
 // a mistake.
 func TestParseFrequent(t *testing.T) {
 	dir := t.TempDir()
-	a := &app{stdout: io.Discard, stderr: io.Discard}
 	for line, want := range map[string]string{
 		"job turn --run DIR --batch b":                "profllm job turn",
 		"job wait --run DIR serve=7 --wide":           "profllm job wait",
@@ -62,6 +61,7 @@ func TestParseFrequent(t *testing.T) {
 		"job": "", "job turn --run DIR": "", "job turn --run DIR --batch b --help": "",
 		"bench search --limit p99_ttft_ms=1": "", "bench serve --model m --version": "", "collect DIR": "",
 	} {
+		a := &app{stdout: io.Discard, stderr: io.Discard}
 		_, kctx := a.parseFrequent(strings.Fields(strings.ReplaceAll(line, "DIR", dir)))
 		if want == "" {
 			require.Nil(t, kctx, line)
@@ -69,8 +69,8 @@ func TestParseFrequent(t *testing.T) {
 		}
 		require.NotNil(t, kctx, line)
 		require.Equal(t, want, kctx.Selected().FullPath())
+		require.Equal(t, strings.Contains(line, "--wide"), a.wide)
 	}
-	require.True(t, a.wide)
 	o := profllm(t, dir, nil, "job", "turn", "--run", dir)
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "--batch")
