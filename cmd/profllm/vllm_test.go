@@ -40,7 +40,8 @@ func vllmLab(t *testing.T) (dir, home string) {
 	t.Helper()
 	home = vllmHome(t)
 	dir = lab(t)
-	for _, name := range []string{"site.toml", "scenario.toml", "clients.toml", "sweep.toml", "tests/vllm-cpu.toml"} {
+	for _, name := range []string{"site.toml", "scenario.toml", "clients.toml", "sweep.toml", "search.toml",
+		"tests/vllm-cpu.toml"} {
 		data, err := os.ReadFile(filepath.Join("../../examples/vllm-lab", name))
 		require.NoError(t, err)
 		to := filepath.Join(dir, name)
@@ -374,6 +375,40 @@ func TestVLLMSweep(t *testing.T) {
 	t.Logf("profllm: %.1f s: %.1f s for two server starts, %.1f s of benchmarks, %.1f s of everything else",
 		took.Seconds(), serving.Seconds(), measuring.Seconds(), (took - serving - measuring).Seconds())
 	t.Logf("vllm bench sweep serve: %.1f s for the same points", vllmSweep(t, home).Seconds())
+}
+
+// A search on the real engine, whose loads vLLM's own client measures: each probe is a run of
+// `vllm bench serve`, and the record has the numbers of the best.
+func TestVLLMSearch(t *testing.T) {
+	dir, _ := vllmLab(t)
+	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "search.toml", "--wait")
+	require.Equal(t, exitOK, o.code)
+	d := only(t, dir)
+	r := readResult(t, d)
+	require.Equal(t, result.Completed, r.Status)
+	require.True(t, r.Validity.Valid, r.Validity.Words)
+	require.False(t, r.Simulated)
+	require.Len(t, r.Search, 1)
+	s, probes := r.Search[0], readSearch(t, filepath.Join(d, run.RawDir)).Probes
+	require.Len(t, probes, s.Probes)
+	require.True(t, s.Low != nil || s.High != nil || s.Measured != nil, s.Sentence)
+	for _, p := range probes {
+		var file struct {
+			Tokenizer string `json:"tokenizer_id"` // which only vLLM's client writes
+			Completed int
+			Most      float64 `json:"max_concurrency"`
+		}
+		require.NoError(t, run.ReadJSON(filepath.Join(d, run.RawDir, p.Name, "vllm-bench.json"), &file))
+		require.NotEmpty(t, file.Tokenizer)
+		require.Equal(t, p.Value, file.Most)
+		require.Equal(t, p.NumPrompts, file.Completed)
+		t.Logf("%s: max_concurrency %g, %.1f s, %v", p.Name, p.Value, p.Seconds, p.Holds)
+	}
+	if s.Measured != nil {
+		require.EqualValues(t, *s.Measured, *r.Results.MaxConcurrency)
+	}
+	report := profllm(t, dir, nil, "report", "results")
+	require.Contains(t, report.stdout, s.Sentence)
 }
 
 // vllmSweep runs the same points with vLLM's own command, on one node of the lab.

@@ -260,7 +260,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
-		talks: r.traffic.talks, prompts: r.traffic.prompts(r.api),
+		talks: r.traffic.talks, prompts: r.traffic.prompts(),
 		arrivals: arrivals, rates: rates,
 		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps, processes: 1,
 	}

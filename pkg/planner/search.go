@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -51,18 +51,26 @@ func searched(t scenario.Test, sweep string, in *plan.LoadInput) error {
 		return source.Errorf(t.BenchArgs.PosOf("processes"), "test %q: the client of a search is one process", t.ID).
 			Hintf("remove bench_cmd_args.processes")
 	}
+	keys := t.Table.Table("search")
 	if t.Search.StopLosers && sweep == "" {
-		return source.Errorf(t.PosOf("search"), "test %q: search.stop_losers needs a sweep, whose points compete", t.ID).
+		return source.Errorf(keys.PosOf("stop_losers"), "test %q: search.stop_losers needs a sweep, whose points compete", t.ID).
 			Hintf("remove stop_losers, or write several values of a key in a list")
 	}
 	span := search.Span{Min: t.Search.Min, Max: t.Search.Max, Step: t.Search.Resolution}
 	goal := search.Goal{Span: span, Start: t.Search.Start, AtLeast: t.Search.AtLeast}
 	if err := runner.Check(t.Search.Load(), goal); err != nil {
-		return source.Errorf(t.PosOf("search"), "test %q: search: %v", t.ID, err)
+		pos := t.PosOf("search")
+		if at := new(runner.GoalError); errors.As(err, &at) {
+			pos = keys.PosOf(at.Key)
+		}
+		return source.Errorf(pos, "test %q: search.%v", t.ID, err)
 	}
-	for _, text := range t.Search.Limits {
-		if _, err := metric.ParseLimit(text); err != nil {
-			return fmt.Errorf("%s: search.limits: %w", t.PosOf("search"), err)
+	for i, text := range t.Search.Limits {
+		_, err := metric.ReadLimit(text)
+		if of := new(source.Error); errors.As(err, &of) {
+			return source.Errorf(keys.ElementPos("limits", i), "search.limits: %s", of.Msg).Hintf("%s", of.Hint)
+		} else if err != nil {
+			return source.Errorf(keys.ElementPos("limits", i), "search.limits: %v", err)
 		}
 	}
 	last := len(in.Clients) - 1

@@ -163,7 +163,8 @@ type Phase struct {
 	BeforeLoad *string `toml:"before_load"` // In place of the test's.
 	AfterLoad  *string `toml:"after_load"`  // In place of the test's.
 
-	Pos source.Pos `toml:"-"`
+	Pos  source.Pos `toml:"-"`
+	keys *source.Table
 }
 
 // Sweep is [Tests.sweep]: how the points of a sweep are run.
