@@ -427,14 +427,13 @@ func readRequests(b *testing.B, name string) (lines []load.Line) {
 	return lines
 }
 
-// pinned returns a command tied to one core, if taskset is there and the core too.
+// pinned returns a command tied to one core, if taskset is there and the core too. It has a session of its
+// own: Linux divides a busy core by sessions, and the client's share would follow the server's load.
 func pinned(core int, name string, args ...string) *exec.Cmd {
-	if core < 0 {
-		return exec.Command(name, args...)
+	cmd := exec.Command(name, args...)
+	if core >= 0 && exec.Command("taskset", "-c", strconv.Itoa(core), "true").Run() == nil {
+		cmd = exec.Command("taskset", append([]string{"-c", strconv.Itoa(core), name}, args...)...)
 	}
-	tied := append([]string{"-c", strconv.Itoa(core), name}, args...)
-	if exec.Command("taskset", "-c", strconv.Itoa(core), "true").Run() == nil {
-		return exec.Command("taskset", tied...)
-	}
-	return exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
 }
