@@ -25,7 +25,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/editor"
-	table "github.com/profllm/profllm/pkg/engines"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -47,8 +46,7 @@ func TestReference(t *testing.T) {
 	schemaJSON, err := json.MarshalIndent(schema, "", "  ")
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"engines.md": enginesPage(),
-		"keys.md":    keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
+		"keys.md": keysPage(t), "commands.md": commandsPage(t), "exit-codes.md": exitCodesPage(t),
 		"failures.md":                failuresPage(t),
 		"planted-faults.md":          plantedPage(),
 		"requirements.md":            requirementsPage(t),
@@ -69,51 +67,11 @@ func TestReference(t *testing.T) {
 	t.Run("man", testManPages)
 }
 
-// enginesPage is the table of engines.
-func enginesPage() string {
-	var b strings.Builder
-	b.WriteString(generated + "# What differs between engines\n\nprofllm plans runs of vLLM and of SGLang. Further columns are data " +
-		"for engines to come:\n[pkg/engines](../../pkg/engines/engines.go). While a load runs on servers of vLLM or SGLang, profllm samples the\n" +
-		"metrics that the column names.\n\n| |")
-	for _, e := range table.All {
-		fmt.Fprintf(&b, " %s |", e.Name)
-	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(table.All)) + "\n")
-	for _, row := range []struct {
-		title string
-		of    func(table.Engine) string
-	}{
-		{"server", func(e table.Engine) string { return e.Serve }},
-		{"port", func(e table.Engine) string { return strconv.Itoa(e.Port) }},
-		{"client", func(e table.Engine) string { return e.Bench }},
-		{"lengths", func(e table.Engine) string { return e.InputLen + ", " + e.OutputLen }},
-		{"load", func(e table.Engine) string { return strings.TrimPrefix(e.Rate+", "+e.Concurrency, ", ") }},
-		{"model of the client", func(e table.Engine) string { return e.Model }},
-		{"results", func(e table.Engine) string { return e.Result }},
-		{"TP, PP, DP, EP", func(e table.Engine) string { return e.Parallel }},
-		{"requests running", func(e table.Engine) string { return e.Gauges.Running }},
-		{"requests waiting", func(e table.Engine) string { return e.Gauges.Waiting }},
-		{"share of the KV cache", func(e table.Engine) string { return e.Gauges.Cache }},
-	} {
-		b.WriteString("| " + row.title + " |")
-		for _, e := range table.All {
-			b.WriteString(" `" + row.of(e) + "` |")
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("\n")
-	for _, e := range table.All {
-		if e.Note != "" {
-			fmt.Fprintf(&b, "- %s: %s.\n", e.Name, e.Note)
-		}
-	}
-	return b.String()
-}
-
-// The rows of the engines that have a workload say what the scripts of their runs say.
+// What the page of engines says of those that have a workload is what the scripts of their runs
+// say.
 //
 // covers: MET-3
-func TestEngineTable(t *testing.T) {
+func TestEnginesPage(t *testing.T) {
 	scripts := ""
 	require.NoError(t, filepath.WalkDir("../../pkg/render/testdata/golden", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -123,12 +81,24 @@ func TestEngineTable(t *testing.T) {
 		scripts += strings.Join(strings.Fields(strings.ReplaceAll(string(data), "\\\n", " ")), " ") + "\n"
 		return err
 	}))
-	for _, e := range table.All[:2] {
-		for _, want := range []string{e.Serve + " ", e.Bench + " ", e.InputLen + " ", e.OutputLen + " ", e.Concurrency + " "} {
-			require.Contains(t, scripts, want, e.Name)
+	page, err := os.ReadFile(docs + "/reference/engines.md")
+	require.NoError(t, err)
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 {
+			rows[strings.TrimSpace(cells[1])] = cells[2:4] // vLLM, SGLang
 		}
 	}
-	for _, option := range strings.Split(table.All[0].Parallel, ", ") {
+	for _, title := range []string{"server", "client", "lengths", "load"} {
+		require.Contains(t, rows, title)
+		for _, cell := range rows[title] {
+			for name := range strings.SplitSeq(strings.Trim(cell, " `"), ", ") {
+				found := name == "--request-rate" || strings.Contains(scripts, name+" ") // no golden script limits the rate
+				require.True(t, found, "%s: %q is in no golden script", title, name)
+			}
+		}
+	}
+	for option := range strings.SplitSeq(strings.Trim(rows["TP, PP, DP, EP"][0], " `"), ", ") {
 		_, ok := arguments.Serve.Find(strings.TrimPrefix(option, "--"))
 		require.True(t, ok, option)
 	}

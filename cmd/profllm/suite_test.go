@@ -295,7 +295,7 @@ exec "$BINARY" sim vllm "$@"`
 func TestSuiteMounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, name := range []string{"model", "tokenizer", "home/.cache/huggingface", "hf"} {
+	for _, name := range []string{"model", "tokenizer", "home/.cache/huggingface", "hf", "hub"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	loads, err := measure.Plan(measure.Options{Names: []string{"latency-short"}, Flags: []string{"--tokenizer", dir + "/tokenizer"}})
@@ -308,6 +308,8 @@ func TestSuiteMounts(t *testing.T) {
 		benchSuiteCmd{}.mounts(a, s, loads))
 	a.environ, s.Model = append(a.environ, "HF_HOME="+dir+"/hf"), "org/model"
 	require.ElementsMatch(t, []string{at("results"), at("tokenizer"), at("hf")}, benchSuiteCmd{}.mounts(a, s, loads))
+	a.environ = append(a.environ, "HF_HUB_CACHE="+dir+"/hub")
+	require.ElementsMatch(t, []string{at("results"), at("tokenizer"), at("hf"), at("hub")}, benchSuiteCmd{}.mounts(a, s, loads))
 }
 
 // A client that takes its time to end is waited for when the suite is interrupted, and so is the removal

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -385,7 +386,33 @@ func (c *container) encode() string {
 func enter() error {
 	root := os.Args[1]
 	c := &container{command: os.Args[2:]}
-	in := bufio.NewScanner(os.NewFile(3, "container"))
+	home := c.read(os.NewFile(3, "container"))
+	if err := c.mount(root, home); err != nil {
+		return err
+	}
+	if err := errors.Join(syscall.Chroot(root),
+		os.Chdir(filepath.Join("/", c.dir, map[bool]string{true: home}[c.dir == ""]))); err != nil {
+		return err
+	}
+	command := c.command
+	if c.script != "" {
+		command = append([]string{"/bin/sh", "-c", c.script, "sh"}, command...)
+	}
+	os.Clearenv()
+	for _, kv := range c.environ {
+		name, value, _ := strings.Cut(kv, "=")
+		os.Setenv(name, value)
+	}
+	program, err := exec.LookPath(command[0])
+	if err != nil {
+		return fmt.Errorf("slurmstepd: error: execve(): %s: No such file or directory", command[0])
+	}
+	return syscall.Exec(program, command, os.Environ())
+}
+
+// read reads the container from a file, and returns the home in it.
+func (c *container) read(file io.Reader) (home string) {
+	in := bufio.NewScanner(file)
 	in.Buffer(nil, 8<<20)
 	in.Split(func(data []byte, end bool) (int, []byte, error) {
 		if i := bytes.IndexByte(data, 0); i >= 0 {
@@ -393,7 +420,7 @@ func enter() error {
 		}
 		return 0, nil, nil
 	})
-	home := "/"
+	home = "/"
 	for in.Scan() {
 		kind, text := in.Text()[0], in.Text()[1:]
 		switch kind {
@@ -418,6 +445,11 @@ func enter() error {
 	if c.home != "" {
 		c.mounts = append([]mount{{c.home, home, false}}, c.mounts...)
 	}
+	return home
+}
+
+// mount makes root the root file system of the container, with its mounts.
+func (c *container) mount(root, home string) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
@@ -438,24 +470,7 @@ func enter() error {
 			return fmt.Errorf("read-only root: %w", err)
 		}
 	}
-	if err := errors.Join(syscall.Chroot(root),
-		os.Chdir(filepath.Join("/", c.dir, map[bool]string{true: home}[c.dir == ""]))); err != nil {
-		return err
-	}
-	command := c.command
-	if c.script != "" {
-		command = append([]string{"/bin/sh", "-c", c.script, "sh"}, command...)
-	}
-	os.Clearenv()
-	for _, kv := range c.environ {
-		name, value, _ := strings.Cut(kv, "=")
-		os.Setenv(name, value)
-	}
-	program, err := exec.LookPath(command[0])
-	if err != nil {
-		return fmt.Errorf("slurmstepd: error: execve(): %s: No such file or directory", command[0])
-	}
-	return syscall.Exec(program, command, os.Environ())
+	return nil
 }
 
 func (m mount) bind(root string) error {

@@ -117,9 +117,9 @@ func Write(ctx context.Context, dir, file string) ([]Entry, error) {
 	return entries, durable.Publish(temp.Name(), file)
 }
 
-// TempDir makes a temporary folder from which an archive can be read. It removes the
+// tempDir makes a temporary folder from which an archive can be read. It removes the
 // folders that killed commands of this host left there.
-func TempDir() (string, error) {
+func tempDir() (string, error) {
 	pattern, err := alone(os.TempDir(), "profllm-archive-")
 	if err != nil {
 		return "", err

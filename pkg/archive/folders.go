@@ -34,7 +34,7 @@ func (f *Folders) Unpack(ctx context.Context, file string) (dir string, isNew bo
 			return dir, false, nil
 		}
 	}
-	temp, err := TempDir()
+	temp, err := tempDir()
 	if err != nil {
 		return "", false, &TempError{err}
 	}

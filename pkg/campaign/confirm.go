@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"os"
 	"path"
@@ -43,64 +44,82 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	if f.Time.IsZero() {
 		p.again = func() (*Planned, error) { return c.silent().PlanPairs(ctx, of, f) }
 	}
-	digest := sha256.New()
-	fmt.Fprintf(digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
-	var err error
-	var o planner.Options
-	absent, args, staging := [2][]stage.Item{}, [2]string{of.First, of.Second}, [2]string{}
-	for i, arg := range args {
-		d, err := c.definedBy(ctx, arg, f)
-		if err != nil {
+	b := pairing{client: c, f: f, k: &k, p: p, digest: sha256.New()}
+	fmt.Fprintf(b.digest, "%d %v %q\n", k.Pairs, k.Jobs, of.Metrics)
+	for i, arg := range []string{of.First, of.Second} {
+		if err := b.add(ctx, i, arg); err != nil {
 			return nil, err
-		}
-		if i == 0 {
-			if o, err = c.options(f, d.system); err != nil {
-				return nil, err
-			}
-		}
-		staging[i] = d.staging
-		k.Sides[i] = planner.Side{Scenario: d.scenario, System: d.system, Test: d.test}
-		if k.Sides[i].Images, absent[i], err = stagedImages(append(slices.Concat(d.scenario.PreTest,
-			d.scenario.PostTest), d.test), d.system, o); err != nil {
-			return nil, err
-		}
-		if d.system.CacheDockerImagesLocally {
-			if len(absent[i]) > 0 && len(p.Missing) == 0 {
-				p.staging = d.staging
-			}
-			p.Missing = append(p.Missing, absent[i]...)
-			absent[i] = nil
-		}
-		if err := c.inventory(ctx, d.scenario, f, &o); err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(digest, "%s %q\n", d.files.Digest(), d.test.ID)
-		for name, data := range d.files.Copies(d.system.Source) {
-			p.Definitions[path.Join(planner.Sides[i], name)] = data
 		}
 	}
 	k.Name = "confirm-" + k.Sides[0].Scenario.Name
 	if other := k.Sides[1].Scenario.Name; other != k.Sides[0].Scenario.Name {
 		k.Name += "-" + other
 	}
-	if err := c.newName(ctx, k.Name, f, &o); err != nil {
+	if err := c.newName(ctx, k.Name, f, &b.o); err != nil {
 		return nil, err
 	}
-	p.Name, p.Created, p.Digest = k.Name, o.Created, fmt.Sprintf("sha256:%x", digest.Sum(nil))
-	p.Root = planner.Execution(k.Name, o)
-	set, err := planner.Confirm(k, o)
+	p.Name, p.Created, p.Digest = k.Name, b.o.Created, fmt.Sprintf("sha256:%x", b.digest.Sum(nil))
+	p.Root = planner.Execution(k.Name, b.o)
+	set, err := planner.Confirm(k, b.o)
 	if err != nil {
 		return nil, as(Definition, err)
 	}
 	if err := c.printed(p, set, f.Templates); err != nil {
 		return nil, err
 	}
-	for i, command := range staging {
+	for i, command := range b.staging {
 		if !f.Simulate {
-			c.noteFetched(absent[i], command)
+			c.noteFetched(b.absent[i], command)
 		}
 	}
 	return p, nil
+}
+
+// A pairing reads the two sides of a confirmation.
+type pairing struct {
+	client  *Client
+	f       Options
+	k       *planner.Confirmation
+	p       *Planned
+	o       planner.Options
+	digest  hash.Hash
+	absent  [2][]stage.Item // images that are fetched when the jobs start
+	staging [2]string       // the command that stages the images of a side
+}
+
+// add reads side i.
+func (b *pairing) add(ctx context.Context, i int, arg string) error {
+	d, err := b.client.definedBy(ctx, arg, b.f)
+	if err != nil {
+		return err
+	}
+	if i == 0 {
+		if b.o, err = b.client.options(b.f, d.system); err != nil {
+			return err
+		}
+	}
+	b.staging[i] = d.staging
+	side := planner.Side{Scenario: d.scenario, System: d.system, Test: d.test}
+	tests := append(slices.Concat(d.scenario.PreTest, d.scenario.PostTest), d.test)
+	if side.Images, b.absent[i], err = stagedImages(tests, d.system, b.o); err != nil {
+		return err
+	}
+	b.k.Sides[i] = side
+	if d.system.CacheDockerImagesLocally {
+		if len(b.absent[i]) > 0 && len(b.p.Missing) == 0 {
+			b.p.staging = d.staging
+		}
+		b.p.Missing = append(b.p.Missing, b.absent[i]...)
+		b.absent[i] = nil
+	}
+	if err := b.client.inventory(ctx, d.scenario, b.f, &b.o); err != nil {
+		return err
+	}
+	fmt.Fprintf(b.digest, "%s %q\n", d.files.Digest(), d.test.ID)
+	for name, data := range d.files.Copies(d.system.Source) {
+		b.p.Definitions[path.Join(planner.Sides[i], name)] = data
+	}
+	return nil
 }
 
 // defaultPairs is the fewest pairs, an even number, of which one metric alone can

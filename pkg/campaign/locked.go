@@ -12,8 +12,13 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// checkAgainstLock leaves of a plan what is locked, and refuses it if anything is not as it was.
-func (c *Client) checkAgainstLock(f *lockfile.File, p *Planned, layers []fs.FS) error {
+// followLock leaves of a plan what is locked, and refuses it if anything is not as it was. A
+// nil file locks nothing.
+func (c *Client) followLock(f *lockfile.File, p *Planned, layers []fs.FS) error {
+	if f == nil {
+		return nil
+	}
+	p.Speed = f.Speed
 	if p.Simulated != f.Simulated {
 		c.note("the lock file has measured runs, which cannot be compared with a simulation")
 	} else {

@@ -141,11 +141,8 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	if err := c.printed(p, set, f.Templates); err != nil {
 		return nil, err
 	}
-	if defs.Lock != nil {
-		p.Speed = defs.Lock.Speed
-		if err := c.checkAgainstLock(defs.Lock, p, layers(f.Templates)); err != nil {
-			return nil, err
-		}
+	if err := c.followLock(defs.Lock, p, layers(f.Templates)); err != nil {
+		return nil, err
 	}
 	if !f.Simulate {
 		c.noteFetched(absent, p.staging) // last: a plan that is refused fetches nothing

@@ -12,6 +12,7 @@ import (
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/node"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
@@ -217,12 +218,7 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 			if len(n.GPUs) == 0 || len(role.GPUs) == 0 { // nobody listed them
 				continue
 			}
-			var missing []string
-			for _, index := range role.GPUs {
-				if !slices.ContainsFunc(n.GPUs, func(d gpu.Device) bool { return d.Index == index }) {
-					missing = append(missing, fmt.Sprint(index))
-				}
-			}
+			missing := absentGPUs(role, n.GPUs)
 			compare(len(missing) > 0, "%s has %d GPUs of %s, %s was given GPU %s of it", run.PreflightFile, len(n.GPUs),
 				n.Host, role.Name, strings.Join(missing, ", "))
 		}
@@ -232,4 +228,15 @@ func places(e *evidence, r *result.Result) validity.Agreement {
 			e.looked.Verdict)
 	}
 	return a
+}
+
+// absentGPUs are the GPUs of a role that a node did not list.
+func absentGPUs(role *plan.Role, listed []gpu.Device) []string {
+	var absent []string
+	for _, index := range role.GPUs {
+		if !slices.ContainsFunc(listed, func(d gpu.Device) bool { return d.Index == index }) {
+			absent = append(absent, fmt.Sprint(index))
+		}
+	}
+	return absent
 }

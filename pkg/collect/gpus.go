@@ -88,9 +88,25 @@ func addGPUs(e *evidence, d *draft) {
 			result.GPUUse{Node: e.place.Nodes[at.node].Host, Index: at.index, Role: role.KindName(),
 				Replica: role.Replica})
 	}
-	seen := 0
-	var missing []string
-	notes := map[string][]string{} // hosts, by what they noted
+	notes, missing := readNodes(e, r, s, tracks)
+	if len(missing) == len(e.place.Nodes) {
+		ev.NoGPUSamples = strings.Join(missing[:min(len(missing), 3)], "; ")
+		return
+	}
+	s.Notes = ofHosts(notes)
+	for _, at := range slices.SortedFunc(maps.Keys(tracks), place.compare) {
+		if t := tracks[at]; t.finish() || givenGPUs[at] != nil {
+			s.GPUs = append(s.GPUs, t.use)
+		}
+	}
+	r.SetGPUs(s)
+}
+
+// readNodes reads the samples of all nodes into tracks. It returns the hosts by what they
+// noted, and why hosts have no samples.
+func readNodes(e *evidence, r *result.Result, s *result.GPUSamples, tracks map[place]*track) (
+	notes map[string][]string, missing []string) {
+	notes = map[string][]string{}
 	for node, n := range e.place.Nodes {
 		found, err := readSamples(e, n.Host, func(x gpu.Sample) {
 			at := place{node, x.Index}
@@ -108,23 +124,11 @@ func addGPUs(e *evidence, d *draft) {
 		if note != "" {
 			notes[note] = append(notes[note], n.Host)
 		}
-		if found {
-			seen++
-			continue
-		}
-		missing = append(missing, n.Host+": "+cmp.Or(note, unsampled(e)))
-	}
-	if seen == 0 {
-		ev.NoGPUSamples = strings.Join(missing[:min(len(missing), 3)], "; ")
-		return
-	}
-	s.Notes = ofHosts(notes)
-	for _, at := range slices.SortedFunc(maps.Keys(tracks), place.compare) {
-		if t := tracks[at]; t.finish() || givenGPUs[at] != nil {
-			s.GPUs = append(s.GPUs, t.use)
+		if !found {
+			missing = append(missing, n.Host+": "+cmp.Or(note, unsampled(e)))
 		}
 	}
-	r.SetGPUs(s)
+	return notes, missing
 }
 
 // ofHosts are notes with the hosts that they are of.

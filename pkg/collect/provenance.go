@@ -70,41 +70,16 @@ func addProcesses(e *evidence, w *warnings, pr *result.Provenance) {
 	for line := range bytes.Lines(data) {
 		lines.Add(line)
 	}
-	revisions, tokenizers := map[string]bool{}, map[string]bool{}
-	versions := map[string]map[string]bool{} // package → versions
-	type at struct{ role, host string }
-	packages := map[at]map[string]string{}
+	s := seen{revisions: map[string]bool{}, tokenizers: map[string]bool{}, versions: map[string]map[string]bool{},
+		packages: map[roleOn]map[string]string{}}
 	for _, role := range e.plan.Roles {
 		var first map[string]string
 		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
 			host := e.place.Nodes[i].Host
-			report := lines.Reports[host]
-			if report == nil {
+			if lines.Reports[host] == nil {
 				continue
 			}
-			vars := map[string]string{}
-			for _, f := range report.Ran {
-				if f.Step != role.Step.Name {
-					continue
-				}
-				switch f.Kind {
-				case node.Variable:
-					vars[f.Name] = f.Value
-				case node.Package:
-					if packages[at{role.Name, host}] == nil {
-						packages[at{role.Name, host}] = map[string]string{}
-					}
-					packages[at{role.Name, host}][f.Name] = f.Value
-					if versions[f.Name] == nil {
-						versions[f.Name] = map[string]bool{}
-					}
-					versions[f.Name][f.Value] = true
-				case node.Revision:
-					revisions[f.Value] = true
-				case node.Tokenizer:
-					tokenizers[f.Value] = true
-				}
-			}
+			vars := s.add(role.Step.Name, roleOn{role.Name, host}, lines.Reports[host].Ran)
 			switch {
 			case len(vars) == 0:
 			case first == nil:
@@ -118,28 +93,71 @@ func addProcesses(e *evidence, w *warnings, pr *result.Provenance) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(versions)) {
-		if len(versions[name]) == 1 {
+	s.addPackages(e, pr)
+	if len(s.revisions) == 1 { // what the servers have counts, not what was there before
+		pr.ModelRevision = slices.Collect(maps.Keys(s.revisions))[0]
+	}
+	if len(s.tokenizers) == 1 {
+		pr.TokenizerDigest = slices.Collect(maps.Keys(s.tokenizers))[0]
+	}
+}
+
+// roleOn is a role on one of its nodes.
+type roleOn struct{ role, host string }
+
+// seen is what the nodes said of all servers.
+type seen struct {
+	revisions, tokenizers map[string]bool
+	versions              map[string]map[string]bool   // package → versions
+	packages              map[roleOn]map[string]string // package → version
+}
+
+// add adds what a node said of the processes of a role, and returns their variables.
+func (s *seen) add(step string, at roleOn, ran []node.Ran) map[string]string {
+	vars := map[string]string{}
+	for _, f := range ran {
+		if f.Step != step {
+			continue
+		}
+		switch f.Kind {
+		case node.Variable:
+			vars[f.Name] = f.Value
+		case node.Package:
+			if s.packages[at] == nil {
+				s.packages[at] = map[string]string{}
+			}
+			s.packages[at][f.Name] = f.Value
+			if s.versions[f.Name] == nil {
+				s.versions[f.Name] = map[string]bool{}
+			}
+			s.versions[f.Name][f.Value] = true
+		case node.Revision:
+			s.revisions[f.Value] = true
+		case node.Tokenizer:
+			s.tokenizers[f.Value] = true
+		}
+	}
+	return vars
+}
+
+// addPackages adds the packages: those of several versions with the places of each.
+func (s *seen) addPackages(e *evidence, pr *result.Provenance) {
+	for _, name := range slices.Sorted(maps.Keys(s.versions)) {
+		if len(s.versions[name]) == 1 {
 			pr.Packages = append(pr.Packages,
-				result.Package{Name: name, Version: slices.Collect(maps.Keys(versions[name]))[0]})
+				result.Package{Name: name, Version: slices.Collect(maps.Keys(s.versions[name]))[0]})
 			continue
 		}
 		for _, role := range e.plan.Roles {
 			for _, n := range e.place.Nodes {
-				if v := packages[at{role.Name, n.Host}][name]; v != "" {
+				if v := s.packages[roleOn{role.Name, n.Host}][name]; v != "" {
 					pr.Packages = append(pr.Packages,
 						result.Package{Name: name, Version: v, Role: role.Name, Node: n.Host})
 				}
 			}
 		}
 	}
-	if v := versions[pr.Engine]; len(v) == 1 {
+	if v := s.versions[pr.Engine]; len(v) == 1 {
 		pr.EngineInstalled = slices.Collect(maps.Keys(v))[0]
-	}
-	if len(revisions) == 1 { // what the servers have counts, not what was there before
-		pr.ModelRevision = slices.Collect(maps.Keys(revisions))[0]
-	}
-	if len(tokenizers) == 1 {
-		pr.TokenizerDigest = slices.Collect(maps.Keys(tokenizers))[0]
 	}
 }

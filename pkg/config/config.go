@@ -265,7 +265,7 @@ func (s *System) check(t *source.Table) error {
 			s.DefaultPartition).
 			Hintf("%s", source.Suggest(s.DefaultPartition, names)))
 	}
-	c.Add(CheckLauncher(s.Launcher, t.PosOf("launcher")))
+	c.Add(checkLauncher(s.Launcher, t.PosOf("launcher")))
 	if s.ContainerSecurity != "" && !slices.Contains(securities, s.ContainerSecurity) {
 		c.Add(source.Errorf(t.PosOf("container_security"), "unknown container_security %q", s.ContainerSecurity).
 			Hintf("%s", source.Suggest(s.ContainerSecurity, securities)))
@@ -336,8 +336,8 @@ var Launchers = []string{"pyxis", "enroot", "apptainer", "docker", "podman", Bar
 // in which a site without pyxis tries them. pyxis is a plugin of srun.
 var Programs = []string{"enroot", "apptainer", "podman", "docker"}
 
-// CheckLauncher refuses an unknown name; "" leaves the choice to another place.
-func CheckLauncher(name string, pos source.Pos) error {
+// checkLauncher refuses an unknown name; "" leaves the choice to another place.
+func checkLauncher(name string, pos source.Pos) error {
 	if name == "" || slices.Contains(Launchers, name) {
 		return nil
 	}

@@ -147,7 +147,7 @@ func TestECRRegion(t *testing.T) {
 		"/images/123456789012.dkr.ecr.us-west-2.amazonaws.com/x.tar":      "",
 		"": "",
 	} {
-		region, ok := ECRRegion(image)
+		region, ok := ecrRegion(image)
 		require.Equal(t, want, region, image)
 		require.Equal(t, want != "", ok, image)
 		require.Equal(t, ok, Login("docker", image) != nil, image)

@@ -64,15 +64,15 @@ func TestReference(t *testing.T) {
 }
 
 func TestMount(t *testing.T) {
-	m, err := ParseMount("/a:/b:ro+rslave")
+	m, err := parseMount("/a:/b:ro+rslave")
 	require.NoError(t, err)
 	require.Equal(t, Mount{Source: "/a", Target: "/b", ReadOnly: true, Propagation: "rslave"}, m)
 	require.Equal(t, "type=bind,source=/a,target=/b,readonly,bind-propagation=rslave", m.oci())
-	m, err = ParseMount(`/a,x"y:/b`)
+	m, err = parseMount(`/a,x"y:/b`)
 	require.NoError(t, err)
 	require.Equal(t, `type=bind,"source=/a,x""y",target=/b`, m.oci())
 	for _, bad := range []string{"", "/a", "/a:", ":/b", "/a:/b:z", "/a:/b:ro:rw", "a:/b", "/a:b"} {
-		_, err := ParseMount(bad)
+		_, err := parseMount(bad)
 		require.ErrorContains(t, err, "mount", bad)
 	}
 }

@@ -6,9 +6,9 @@ import "regexp"
 // endpoint, and the one in China.
 var ecrHost = regexp.MustCompile(`^\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
 
-// ECRRegion is the region of an image's registry, if that is a private registry of Amazon. The
+// ecrRegion is the region of an image's registry, if that is a private registry of Amazon. The
 // region stands in the host's name, and is never guessed.
-func ECRRegion(image string) (region string, ok bool) {
+func ecrRegion(image string) (region string, ok bool) {
 	r, err := ParseReference(image)
 	if err != nil {
 		return "", false
@@ -46,7 +46,7 @@ func Login(program, image string) []string {
 
 // loginArgs are the region and the host of an image's registry, nil for every registry but Amazon's.
 func loginArgs(image string) []string {
-	region, ok := ECRRegion(image)
+	region, ok := ecrRegion(image)
 	if !ok {
 		return nil
 	}

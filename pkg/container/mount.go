@@ -13,9 +13,9 @@ type Mount struct {
 	Propagation    string // private, slave, shared or one of them with an r before it, "" for the default
 }
 
-// ParseMount reads a mount. Options stand behind each other with a comma or, as
+// parseMount reads a mount. Options stand behind each other with a comma or, as
 // pyxis has it, a plus.
-func ParseMount(s string) (Mount, error) {
+func parseMount(s string) (Mount, error) {
 	f := strings.Split(s, ":")
 	if len(f) < 2 || len(f) > 3 || f[0] == "" || f[1] == "" {
 		return Mount{}, fmt.Errorf("mount %q must be SRC:DST or SRC:DST:OPTIONS", s)

@@ -54,7 +54,7 @@ func Mounts(s plan.Step, c plan.Container) ([]Mount, error) {
 	}
 	mounts := make([]Mount, len(list))
 	for i, text := range list {
-		m, err := ParseMount(text)
+		m, err := parseMount(text)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	var flags []string
 	if load != "" {
 		flags = append(flags, "--load="+load)
-	} else if _, ok := ECRRegion(image); ok {
+	} else if _, ok := ecrRegion(image); ok {
 		flags = append(flags, "--login="+image)
 	}
 	if c.RDMA && UsesGPUs(s) {

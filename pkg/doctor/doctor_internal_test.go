@@ -390,7 +390,7 @@ func TestClock(t *testing.T) {
 
 func TestProbeLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, TokenFile), []byte("x\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, tokenFile), []byte("x\n"), 0o644))
 	p := Look(t.Context(), dir, func(string) string { return "" }, gpu.Reader{}, "v", time.Now())
 	require.Equal(t, "x", p.Folder.Token)
 	require.True(t, p.Folder.Writable && p.Folder.Exclusive && p.Folder.HardLinks && p.Folder.Renames,

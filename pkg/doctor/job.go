@@ -42,7 +42,7 @@ func (d *Doctor) node(ctx context.Context) {
 	}
 	defer os.RemoveAll(dir)
 	token := filepath.Base(dir)
-	for name, text := range map[string]string{TokenFile: token, "job.sh": jobScript} {
+	for name, text := range map[string]string{tokenFile: token, "job.sh": jobScript} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			d.add("a node", Bad, err.Error(), "")
 			return

@@ -26,8 +26,8 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// TokenFile is a file in the shared folder that a node must see.
-const TokenFile = "token"
+// tokenFile is a file in the shared folder that a node must see.
+const tokenFile = "token"
 
 // containerPrograms start containers: those of the launchers, and apptainer by its earlier name.
 var containerPrograms = slices.Concat(config.Programs, []string{"singularity"})
@@ -74,7 +74,7 @@ type Folder struct {
 	Exclusive   bool   `json:"exclusive"`  // a file is not created twice
 	HardLinks   bool   `json:"hard_links"` // and not linked over another
 	Renames     bool   `json:"renames"`    // over an existing file
-	Token       string `json:"token"`      // content of TokenFile
+	Token       string `json:"token"`      // content of tokenFile
 	Explanation string `json:"explanation,omitempty"`
 }
 
@@ -183,7 +183,7 @@ func existing(dir string) string {
 // lookFolder tries what run directories and leases need. It leaves nothing.
 func lookFolder(dir string) (f Folder) {
 	f.Space = space(existing(dir))
-	if data, err := regular.ReadFile(filepath.Join(dir, TokenFile)); err == nil {
+	if data, err := regular.ReadFile(filepath.Join(dir, tokenFile)); err == nil {
 		f.Token = string(bytes.TrimSpace(data))
 	}
 	temp, err := os.MkdirTemp(f.Path, ".profllm-probe-")

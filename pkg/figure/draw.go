@@ -12,9 +12,6 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// DefaultDPI is the resolution of vllm bench sweep plot.
-const DefaultDPI = 300
-
 // mostPixels bounds a PNG, whatever grid of panels was asked for: 100 million are 400 MB.
 const mostPixels = 100e6
 

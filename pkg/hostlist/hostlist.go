@@ -18,18 +18,18 @@ import (
 	"strings"
 )
 
-// MaxHosts bounds one expansion; a longer list is an error, so that a typo such
+// maxHosts bounds one expansion; a longer list is an error, so that a typo such
 // as node[1-999999999] cannot exhaust memory. Slurm has the same bound on one
 // range, and none on the whole list.
-const MaxHosts = 1 << 16
+const maxHosts = 1 << 16
 
 // maxNumber bounds the numbers. Slurm reads larger ones as 2^64-1, and at
 // 2^64-1 in a bracket scontrol loops until its memory is gone (22.05).
 const maxNumber = math.MaxUint64 - 1
 
-// MaxName bounds a host name, in bytes: no name in the DNS is longer (RFC 1035,
+// maxName bounds a host name, in bytes: no name in the DNS is longer (RFC 1035,
 // 2.3.4).
-const MaxName = 255
+const maxName = 255
 
 // Expand returns the hosts of list in Slurm's order, duplicates kept. Zero
 // padding follows Slurm: the width of a range is that of its first number.
@@ -37,7 +37,7 @@ const MaxName = 255
 func Expand(list string) ([]string, error) {
 	var hosts []string
 	for _, item := range split(list) {
-		expanded, err := expandItem(item, MaxHosts-len(hosts))
+		expanded, err := expandItem(item, maxHosts-len(hosts))
 		if err != nil {
 			return nil, fmt.Errorf("host list %q: %w", abridge(list), err)
 		}
@@ -89,7 +89,7 @@ func expandItem(item string, limit int) ([]string, error) {
 		if err := checkText(text); err != nil {
 			return nil, err
 		}
-		if len(hosts[0])+len(text) > MaxName {
+		if len(hosts[0])+len(text) > maxName {
 			return nil, tooLong(hosts[0] + text)
 		}
 		numbers, last := []string{""}, true
@@ -107,7 +107,7 @@ func expandItem(item string, limit int) ([]string, error) {
 		hosts, item = multiply(hosts, text, numbers, last), rest
 	}
 	if len(hosts) > limit {
-		return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+		return nil, fmt.Errorf("more than %d hosts", maxHosts)
 	}
 	for _, h := range hosts {
 		if err := checkName(h); err != nil {
@@ -153,12 +153,12 @@ func checkText(text string) error {
 }
 
 func tooLong(host string) error {
-	return fmt.Errorf("the host name %q is longer than %d bytes", abridge(host), MaxName)
+	return fmt.Errorf("the host name %q is longer than %d bytes", abridge(host), maxName)
 }
 
 // checkName refuses a whole name that Slurm would not read as it stands.
 func checkName(host string) error {
-	if len(host) > MaxName {
+	if len(host) > maxName {
 		return tooLong(host)
 	}
 	if _, digits := cut(host); digits != "" {
@@ -188,7 +188,7 @@ func expandRanges(ranges string, limit int) ([]string, error) {
 		case b < a:
 			return nil, fmt.Errorf("range %q runs backwards", r)
 		case b-a >= uint64(limit-len(out)):
-			return nil, fmt.Errorf("range %q: more than %d hosts", r, MaxHosts)
+			return nil, fmt.Errorf("range %q: more than %d hosts", r, maxHosts)
 		}
 		for i := range b - a + 1 {
 			out = append(out, fmt.Sprintf("%0*d", len(lo), a+i))
@@ -202,7 +202,7 @@ func number(s string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not a number of a host range", abridge(s))
 	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || n > maxNumber || len(s) > MaxName {
+	if err != nil || n > maxNumber || len(s) > maxName {
 		return 0, fmt.Errorf("%q is too large for a host range", abridge(s))
 	}
 	return n, nil

@@ -64,16 +64,16 @@ func TestExpandRefuses(t *testing.T) {
 		"n[1-300]x[1-300]":                             "more than 65536 hosts",
 		"n[1-40000],m[1-40000]":                        "more than 65536 hosts",
 		"n[1-65536],m":                                 "more than 65536 hosts",
-		strings.Repeat("n", MaxName) + "[1]":           "is longer than 255 bytes",
+		strings.Repeat("n", maxName) + "[1]":           "is longer than 255 bytes",
 		strings.Repeat("n[1]", 200):                    "is longer than 255 bytes",
 		"n[" + strings.Repeat("0", 300) + "]":          "is too large for a host range",
 	} {
 		_, err := Expand(list)
 		require.ErrorContains(t, err, want, list)
 	}
-	hosts, err := Expand(fmt.Sprintf("n[1-%d]", MaxHosts))
+	hosts, err := Expand(fmt.Sprintf("n[1-%d]", maxHosts))
 	require.NoError(t, err)
-	require.Len(t, hosts, MaxHosts)
+	require.Len(t, hosts, maxHosts)
 }
 
 // covers: C.3

@@ -182,28 +182,7 @@ var numericNames = []string{"isl", "osl", "conc", "tp", "ep", "prefill_tp", "pre
 // writeInferenceX makes the row of a record: ready to be marshalled.
 func writeInferenceX(r *result.Result, o Options) (map[string]any, error) {
 	row := map[string]any{}
-	m, b := &r.Results, r.Config.Benchmark
-	set := func(key string, v any, known bool) {
-		if known {
-			row[key] = v
-		}
-	}
-	model, _ := r.Config.Server["model"].(string)
-	set("model", model, model != "")
-	if p := r.Provenance; p != nil {
-		set("framework", p.Engine, p.Engine != "")
-		set("image", p.Image, p.Image != "")
-	}
-	if s := r.System; s != nil && s.HardwareInfo != nil {
-		set("hw", s.HardwareInfo.GPU, s.HardwareInfo.GPU != "")
-	}
-	if conc := cmp.Or(m.MaxConcurrency, b.MaxConcurrency); conc != nil {
-		row["conc"] = *conc
-	}
-	set("isl", value(b.InputTokens), b.InputTokens != nil)
-	set("osl", value(b.OutputTokens), b.OutputTokens != nil)
-	precision, ok := r.Config.Server["quantization"].(string)
-	set("precision", precision, ok)
+	addSetup(row, r)
 	gpus := gpusOf(r)
 	for role, n := range gpus.tp {
 		row[role] = n
@@ -235,6 +214,22 @@ func writeInferenceX(r *result.Result, o Options) (map[string]any, error) {
 	case total <= 0 || output <= 0 || input <= 0:
 		return nil, errors.New("a row of InferenceX is per GPU, and the record does not say how many served")
 	}
+	addRates(row, r, total, output, input)
+	if _, ok := row["tput_per_gpu"]; !ok {
+		return nil, errors.New("the record lacks the total token throughput, which an InferenceX row needs")
+	}
+	for key, ms := range latencies(r) {
+		row[strings.TrimSuffix(key, "_ms")] = ms / 1000
+		if strings.HasSuffix(key, "_tpot_ms") && ms > 0 {
+			row[strings.TrimSuffix(strings.Replace(key, "_tpot_", "_intvty_", 1), "_ms")] = 1000 / ms
+		}
+	}
+	return row, nil
+}
+
+// addRates adds the throughputs, each divided by the GPUs that make it.
+func addRates(row map[string]any, r *result.Result, total, output, input int) {
+	m := &r.Results
 	rate := func(key, ours string, v *float64, by int) {
 		if v != nil && !r.Validity.Withholds(ours) {
 			row[key] = *v / float64(by)
@@ -247,16 +242,32 @@ func writeInferenceX(r *result.Result, o Options) (map[string]any, error) {
 		in = new(*m.TotalTokenThroughput - *m.OutputThroughput)
 	}
 	rate("input_tput_per_gpu", "input_throughput", in, input)
-	if _, ok := row["tput_per_gpu"]; !ok {
-		return nil, errors.New("the record lacks the total token throughput, which an InferenceX row needs")
-	}
-	for key, ms := range latencies(r) {
-		row[strings.TrimSuffix(key, "_ms")] = ms / 1000
-		if strings.HasSuffix(key, "_tpot_ms") && ms > 0 {
-			row[strings.TrimSuffix(strings.Replace(key, "_tpot_", "_intvty_", 1), "_ms")] = 1000 / ms
+}
+
+// addSetup adds what was measured: the model, the engine, the hardware and the load.
+func addSetup(row map[string]any, r *result.Result) {
+	b := r.Config.Benchmark
+	set := func(key string, v any, known bool) {
+		if known {
+			row[key] = v
 		}
 	}
-	return row, nil
+	model, _ := r.Config.Server["model"].(string)
+	set("model", model, model != "")
+	if p := r.Provenance; p != nil {
+		set("framework", p.Engine, p.Engine != "")
+		set("image", p.Image, p.Image != "")
+	}
+	if s := r.System; s != nil && s.HardwareInfo != nil {
+		set("hw", s.HardwareInfo.GPU, s.HardwareInfo.GPU != "")
+	}
+	if conc := cmp.Or(r.Results.MaxConcurrency, b.MaxConcurrency); conc != nil {
+		row["conc"] = *conc
+	}
+	set("isl", value(b.InputTokens), b.InputTokens != nil)
+	set("osl", value(b.OutputTokens), b.OutputTokens != nil)
+	precision, ok := r.Config.Server["quantization"].(string)
+	set("precision", precision, ok)
 }
 
 // served is what a record says of its GPUs.

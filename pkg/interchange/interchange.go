@@ -48,8 +48,8 @@ var from = map[Format]string{
 	Offline: "offline_bench.py", VLLMServe: "vllm bench serve",
 }
 
-// Names lists the formats that are read.
-func Names() string {
+// formatNames lists the formats that are read.
+func formatNames() string {
 	return strings.Join([]string{string(LLMD), string(InferenceX), string(Offline), string(PyTorch), string(SRTSlurm),
 		string(VLLMServe)}, ", ")
 }

@@ -109,20 +109,25 @@ func (s *source) records(index int, group []*node) error {
 	label, _ := info.get("simulated").truth()
 	r.Simulated = label
 	it.finish(first, part)
-	for _, n := range group[1:] {
+	keepOthers(r.Provenance.Imported, group[1:])
+	return nil
+}
+
+// keepOthers keeps the metrics for which a record has no field.
+func keepOthers(im *result.Imported, group []*node) {
+	for _, n := range group {
 		if left := n.get("metric").rest(); left != nil && !n.taken {
-			if r.Provenance.Imported.Fields == nil {
-				r.Provenance.Imported.Fields = map[string]any{}
+			if im.Fields == nil {
+				im.Fields = map[string]any{}
 			}
-			others, _ := r.Provenance.Imported.Fields["metrics"].(map[string]any)
+			others, _ := im.Fields["metrics"].(map[string]any)
 			if others == nil {
 				others = map[string]any{}
-				r.Provenance.Imported.Fields["metrics"] = others
+				im.Fields["metrics"] = others
 			}
 			others[n.get("metric").get("name").text] = n.get("metric").get("benchmark_values").plain()
 		}
 	}
-	return nil
 }
 
 // known moves what a result of vllm bench serve has a key for.

@@ -102,8 +102,8 @@ type Sweep struct {
 	Rows []Row
 }
 
-// SummaryFile is the name of such a file.
-const SummaryFile = "summary.json"
+// summaryFile is the name of such a file.
+const summaryFile = "summary.json"
 
 // Sweeps reads every summary.json at or below a path that is of a sweep of vLLM, but for what lies
 // within runs of profllm, which have records. spoilt hears of each that cannot be read.
@@ -118,7 +118,7 @@ func Sweeps(path string, spoilt func(path string, err error)) ([]Sweep, error) {
 			return nil
 		case d.IsDir() && isOwn(name):
 			return fs.SkipDir
-		case d.IsDir() || d.Name() != SummaryFile:
+		case d.IsDir() || d.Name() != summaryFile:
 			return nil
 		}
 		data, err := regular.ReadAtMost(name, MaxSize)

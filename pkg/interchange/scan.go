@@ -116,7 +116,7 @@ func (s *Scan) file(name, above string, alone bool) error {
 	switch {
 	case errors.Is(err, ErrUnknown) && alone:
 		return fmt.Errorf("%s: %w; known are %s\n\thint: profllm collect reads the output folders of load clients",
-			s.Name(name), ErrUnknown, Names())
+			s.Name(name), ErrUnknown, formatNames())
 	case errors.Is(err, ErrUnknown), err != nil && format == "" && !alone && !Suspected(name, data):
 		s.Unknown++
 		return nil

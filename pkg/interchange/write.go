@@ -78,11 +78,11 @@ func (e *RefusedError) Error() string {
 	return e.Why + "\n\thint: --include-invalid exports it anyway"
 }
 
-// Refuse says why a run is not written, nil if it is. As in a report, an invalid run
+// refuse says why a run is not written, nil if it is. As in a report, an invalid run
 // stands in no table by default and a suspect one stands there with its word, where
 // the format has a place for words; simulated and profiled numbers go nowhere
 // without theirs.
-func Refuse(f Format, r *result.Result, invalid bool) error {
+func refuse(f Format, r *result.Result, invalid bool) error {
 	labelled := f != InferenceX
 	v := r.Validity
 	switch {
@@ -137,7 +137,7 @@ func Write(f Format, records []*result.Result, o Options) ([]byte, error) {
 	}
 	var rows []any
 	for _, r := range records {
-		if err := Refuse(f, r, o.Invalid); err != nil {
+		if err := refuse(f, r, o.Invalid); err != nil {
 			return nil, err
 		}
 		var row any

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/profllm/profllm/pkg/engines"
 	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -140,19 +139,18 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 // sampled are the columns of an engine's page: its gauges, and the tokens it has generated if it
 // counts them. It is false for a page of no engine that is known.
 func sampled(page *promtext.Snapshot) (columns string, ok bool) {
-	has := func(name string) bool { _, ok := page.Sum(name); return ok }
-	e := engines.Of(has)
-	if e == nil {
+	names, ok := gaugesOn(page)
+	if !ok {
 		return "", false
 	}
-	running, hasRunning := page.Sum(e.Gauges.Running)
-	waiting, hasWaiting := page.Sum(e.Gauges.Waiting)
-	cache, hasCache := page.Max(e.Gauges.Cache) // the fullest of several engines on one page
-	if !hasRunning || !hasWaiting || !hasCache {
+	running, _ := page.Sum(names.running)
+	waiting, hasWaiting := page.Sum(names.waiting)
+	cache, hasCache := page.Max(names.cache) // the fullest of several engines on one page
+	if !hasWaiting || !hasCache {
 		return "", false
 	}
 	columns = fmt.Sprintf(",%g,%g,%g", running, waiting, cache)
-	if v, ok := page.Sum(e.Gauges.Generated); ok {
+	if v, ok := page.Sum(names.generated); ok {
 		columns += fmt.Sprintf(",%.0f", v)
 	}
 	return columns, true

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/profllm/profllm/pkg/engines"
 	"github.com/profllm/profllm/pkg/promtext"
 	"github.com/stretchr/testify/require"
 )
@@ -40,24 +39,29 @@ func TestGaugesGoRoundTheProxy(t *testing.T) {
 	require.Equal(t, "time_s,role,running,waiting,kv_cache,generated_tokens\n1000.000,serve,3,1,0.5,12\n", string(data))
 }
 
-// Each engine calls its gauges by names of its own, which a table has; a page of none is left out.
+// Each engine calls its gauges by names of its own, which a table and the page of engines have.
+// A page of another program is left out.
 //
 // covers: MET-3
 func TestGaugesOfEachEngine(t *testing.T) {
-	for _, e := range engines.All {
-		text := fmt.Sprintf("%s 3\n%s 1\n%s{rank=\"0\"} 0.25\n%[3]s{rank=\"1\"} 0.125\n", e.Gauges.Running, e.Gauges.Waiting,
-			e.Gauges.Cache)
+	reference, err := os.ReadFile("../../docs/reference/engines.md")
+	require.NoError(t, err)
+	for _, e := range gaugesByEngine {
+		text := fmt.Sprintf("%s 3\n%s 1\n%s{rank=\"0\"} 0.25\n%[3]s{rank=\"1\"} 0.125\n", e.running, e.waiting, e.cache)
 		want := ",3,1,0.25"
-		if e.Gauges.Generated != "" {
-			text, want = text+e.Gauges.Generated+" 7\n", want+",7"
+		if e.generated != "" {
+			text, want = text+e.generated+" 7\n", want+",7"
+		}
+		for _, name := range []string{e.running, e.waiting, e.cache} {
+			require.Contains(t, string(reference), "`"+name+"`")
 		}
 		page, err := promtext.Read(strings.NewReader(text))
 		require.NoError(t, err)
 		line, ok := sampled(page)
-		require.True(t, ok, e.Name)
-		require.Equal(t, want, line, e.Name)
+		require.True(t, ok, e.running)
+		require.Equal(t, want, line, e.running)
 		_, _, values, ok := ParseGauges("1000.000,serve" + line)
-		require.True(t, ok, e.Name)
+		require.True(t, ok, e.running)
 		require.Equal(t, []float64{3, 1, 0.25}, values[:Gauges])
 	}
 	page, err := promtext.Read(strings.NewReader("other:running 3\n"))

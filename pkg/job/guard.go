@@ -87,23 +87,29 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 			}
 		}
 	}
+	found := j.cleaned(&sweep, before, p)
+	if forced || ctx.Err() != nil { // the srun that would carry it is gone
+		return j.writeLeft(host, found, true)
+	}
+	return node.WriteLeft(j.Stdout, host, found)
+}
+
+// cleaned cleans the node and says what was left on it.
+func (j *Job) cleaned(sweep *node.Sweep, before node.Snapshot, p *plan.Plan) []string {
 	ended, stubborn := sweep.Run()
 	found := outlived(ended)
 	for _, e := range stubborn {
 		found = append(found, fmt.Sprintf("process %d cannot be ended: %s", e.PID, e.Command))
 	}
 	if j.Env("PROFLLM_LOCAL_JOB") == "" && sweep.Held == "" { // else it may be that of other processes of the job
-		if removed := before.Clean(sweep.Job, host); removed != "" {
+		if removed := before.Clean(sweep.Job, sweep.Host); removed != "" {
 			found = append(found, "removed unused shared memory: "+removed)
 		}
 	}
-	for _, text := range j.gpusInUse(p, host) {
+	for _, text := range j.gpusInUse(p, sweep.Host) {
 		found = append(found, "GPU memory is still in use: "+text)
 	}
-	if forced || ctx.Err() != nil { // the srun that would carry it is gone
-		return j.writeLeft(host, found, true)
-	}
-	return node.WriteLeft(j.Stdout, host, found)
+	return found
 }
 
 // tasksEnd is when the guard itself ends the steps that are still there: Stop has by then

@@ -454,10 +454,10 @@ func environment(p *plan.Plan, place *run.Placement, hardware, sockets []string)
 		lines = append(lines, "export "+SimulatedVar+"=1")
 	}
 	if n := p.Speed(); n > 1 {
-		lines = append(lines, "export "+SimulatedSpeedVar+"="+strconv.Itoa(n))
+		lines = append(lines, "export "+simulatedSpeedVar+"="+strconv.Itoa(n))
 	}
 	if r := simulatedFlags(&p.Config); p.Simulated && r != "" {
-		lines = append(lines, fmt.Sprintf("export %s=${%[1]s-%s}", SimulatedFlagsVar, r)) // the user's, if there is one
+		lines = append(lines, fmt.Sprintf("export %s=${%[1]s-%s}", simulatedFlagsVar, r)) // the user's, if there is one
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -480,9 +480,9 @@ var optionName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.]*$`)
 // marks its result, which may leave the run.
 const SimulatedVar = "PROFLLM_SIMULATED"
 
-// SimulatedFlagsVar tells the simulated `vllm serve` whose options it has.
-const SimulatedFlagsVar = "PROFLLM_SIM_FLAGS"
+// simulatedFlagsVar tells the simulated `vllm serve` whose options it has.
+const simulatedFlagsVar = "PROFLLM_SIM_FLAGS"
 
-// SimulatedSpeedVar tells the stand-ins in a job how many times faster simulated time
+// simulatedSpeedVar tells the stand-ins in a job how many times faster simulated time
 // passes.
-const SimulatedSpeedVar = "PROFLLM_SIM_SPEED"
+const simulatedSpeedVar = "PROFLLM_SIM_SPEED"

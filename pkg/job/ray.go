@@ -88,7 +88,7 @@ func (j *Job) rayHead(ctx context.Context, r Ray, own, address string, environ [
 	go func() { head <- j.ray(ctx, environ, args...) }()
 	for end := j.Now().Add(r.Timeout); ; {
 		out, err := j.rayOutput(ctx, environ, "status", "--address="+address)
-		n := ActiveNodes(out)
+		n := activeNodes(out)
 		if err == nil && n >= r.Nodes {
 			j.logf("Ray has %d of %d nodes:\n%s", n, r.Nodes, strings.TrimSpace(out))
 			break
@@ -214,9 +214,9 @@ func options(user []string, defaults ...string) []string {
 	return append(out, user...)
 }
 
-// ActiveNodes counts the nodes below "Active:" in the output of `ray status`:
+// activeNodes counts the nodes below "Active:" in the output of `ray status`:
 // lines of a count and a node name.
-func ActiveNodes(status string) int {
+func activeNodes(status string) int {
 	n, in := 0, false
 	for _, line := range strings.Split(status, "\n") {
 		f := strings.Fields(line)

@@ -236,7 +236,7 @@ func TestActiveNodes(t *testing.T) {
 		"Pending:\n 1 node_a\nActive:\n (no active nodes)\n":       0,
 		"Active:\n -1 node_a\n 99999999 node_b\n one node_c\n":     0,
 	} {
-		require.Equal(t, want, ActiveNodes(text), text)
+		require.Equal(t, want, activeNodes(text), text)
 	}
 }
 
@@ -249,7 +249,7 @@ func FuzzActiveNodes(f *testing.F) {
 		f.Add(string(data))
 	}
 	f.Fuzz(func(t *testing.T, status string) {
-		n := ActiveNodes(status)
+		n := activeNodes(status)
 		require.GreaterOrEqual(t, n, 0)
 		if !strings.Contains(status, "Active:") {
 			require.Zero(t, n)

@@ -25,8 +25,8 @@ func GPUNote(host string) string { return "gpu-" + host + ".txt" }
 // HostFile is the name, beside GPUFile, of the samples of a node's CPUs, memory, network and disks.
 func HostFile(host string) string { return "host-" + host + ".csv" }
 
-// HostNote is the name of the file beside it that says why samples stopped.
-func HostNote(host string) string { return "host-" + host + ".txt" }
+// hostNote is the name of the file beside it that says why samples stopped.
+func hostNote(host string) string { return "host-" + host + ".txt" }
 
 // SimGPUs is the variable that gives a simulated run this many GPUs on each node. Such a
 // run never looks at the GPUs of the machine, which are not its own.
@@ -100,7 +100,7 @@ func (j *Job) sampleHost(ctx context.Context, p *plan.Plan, name string) (stop f
 	go func() {
 		defer close(done)
 		if err := j.watchHost(ctx, time.Duration(p.Telemetry.Interval), name); err != nil {
-			j.noteSamples(HostNote(name), "node "+name+": host samples", err.Error())
+			j.noteSamples(hostNote(name), "node "+name+": host samples", err.Error())
 		}
 	}()
 	return func() {

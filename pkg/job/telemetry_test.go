@@ -208,7 +208,7 @@ func TestSampleHost(t *testing.T) {
 	require.Greater(t, len(seen), 2)
 	require.NotNil(t, seen[0].Busy)
 	require.NotNil(t, seen[0].Used)
-	require.NoFileExists(t, j.path(run.TelemetryDir, HostNote("n1")))
+	require.NoFileExists(t, j.path(run.TelemetryDir, hostNote("n1")))
 }
 
 // Without samples of GPUs there are none of the host, and a file that cannot be written is a note.
@@ -222,7 +222,7 @@ func TestSampleNoHost(t *testing.T) {
 	j.arrive()
 	require.NoError(t, os.MkdirAll(j.path(run.TelemetryDir, HostFile("n1")), 0o755))
 	stop := j.sampleHost(t.Context(), j.plan, "n1")
-	await.True(t, func() bool { return j.file(HostNote("n1")) != "" }, "the note")
+	await.True(t, func() bool { return j.file(hostNote("n1")) != "" }, "the note")
 	stop()
-	require.Contains(t, j.file(HostNote("n1")), "is a directory")
+	require.Contains(t, j.file(hostNote("n1")), "is a directory")
 }

@@ -202,6 +202,18 @@ func (v *Verdict) check(c Change) {
 	v.Checked = append(v.Checked, c)
 }
 
+// add keeps what was looked at, and whether it is a change.
+func (v *Verdict) add(c Change) {
+	v.check(c)
+	switch c.Kind {
+	case "":
+	case Watch:
+		v.Watch = append(v.Watch, c)
+	default:
+		v.Changes = append(v.Changes, c)
+	}
+}
+
 // apart keeps why a run, or a number of it, has no comparison.
 func (v *Verdict) apart(r *records.Run, why string) {
 	v.Apart = append(v.Apart, why)
@@ -354,13 +366,9 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 			return err
 		}
 		now := m.Of(r.Result).Number
-		var values []float64
-		for _, b := range base {
-			if why := result.Redefined(key, r.Result.MetricsVersion, b.Result.MetricsVersion); why != "" {
-				redefined = key + ": " + why
-			} else if x := m.Of(b.Result).Number; x != nil {
-				values = append(values, *x)
-			}
+		values, why := before(base, r, m)
+		if why != "" {
+			redefined = key + ": " + why
 		}
 		if now == nil || len(values) == 0 {
 			if why := lacking(now, values, redefined); why != "" {
@@ -383,20 +391,13 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 			Test: r.Case.String(), Dir: r.Dir, Metric: key, Unit: m.Unit, Value: *now, Baseline: d.Median,
 			Percent: d.Percent, Z: d.Z, Nights: len(values),
 		}
-		if c.Kind = changed(m, d, o.Tolerance); c.Kind == "" {
-			v.check(c)
-			continue
+		if c.Kind = changed(m, d, o.Tolerance); c.Kind != "" {
+			c.Why = differences(r, base[0])
 		}
-		c.Why = differences(r, base[0])
 		if c.Kind == Improved && !proof.Covers(base, []*records.Run{r}) {
 			c.Marks = []report.Mark{report.AccuracyUnchecked}
 		}
-		v.check(c)
-		if c.Kind == Watch {
-			v.Watch = append(v.Watch, c)
-		} else {
-			v.Changes = append(v.Changes, c)
-		}
+		v.add(c)
 	}
 	if redefined != "" {
 		v.apart(r, redefined)
@@ -405,6 +406,19 @@ func (v *Verdict) compare(r *records.Run, earlier []*records.Run, proof report.P
 		v.apart(r, fmt.Sprintf("too little data: %d of the %d valid nights that a baseline needs", few.Have, few.Need))
 	}
 	return nil
+}
+
+// before are the values of a number in the nights before. redefined says why nights are no
+// baseline of it, "" if all are.
+func before(base []*records.Run, r *records.Run, m metric.Metric) (values []float64, redefined string) {
+	for _, b := range base {
+		if why := result.Redefined(m.Key, r.Result.MetricsVersion, b.Result.MetricsVersion); why != "" {
+			redefined = why
+		} else if x := m.Of(b.Result).Number; x != nil {
+			values = append(values, *x)
+		}
+	}
+	return values, redefined
 }
 
 // lacking says which side has no number to compare; "" if neither has one, or the nights

@@ -27,7 +27,7 @@ var (
 // ErrDamaged where the damage is, what is larger than regular.Most with regular.ErrLarge.
 func Open(dir fs.FS, name string) (io.ReadCloser, string, error) {
 	f, err := dir.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && !IsPacked(name) {
+	if errors.Is(err, fs.ErrNotExist) && !isPacked(name) {
 		if packed, xzErr := dir.Open(name + ".xz"); !errors.Is(xzErr, fs.ErrNotExist) {
 			name, f, err = name+".xz", packed, xzErr
 		}
@@ -36,7 +36,7 @@ func Open(dir fs.FS, name string) (io.ReadCloser, string, error) {
 		return nil, name, err
 	}
 	var text io.Reader = regular.Limit(f, regular.Most)
-	if IsPacked(name) {
+	if isPacked(name) {
 		if text, err = NewReader(f); err != nil {
 			f.Close()
 			return nil, name, err
@@ -57,7 +57,7 @@ func Read(dir fs.FS, name string, most int64) ([]byte, string, error) {
 	}
 	defer f.Close()
 	var b bytes.Buffer // of the file's size, where that is known
-	if st, err := fs.Stat(dir, name); err == nil && !IsPacked(name) {
+	if st, err := fs.Stat(dir, name); err == nil && !isPacked(name) {
 		if st.Size() > most {
 			return nil, name, &fs.PathError{Op: "read", Path: name, Err: regular.TooLarge(most)}
 		}
@@ -116,5 +116,5 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// IsPacked reports whether a file of that name is packed.
-func IsPacked(name string) bool { return strings.HasSuffix(name, ".xz") }
+// isPacked reports whether a file of that name is packed.
+func isPacked(name string) bool { return strings.HasSuffix(name, ".xz") }

@@ -7,9 +7,9 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// APICheckStep is the name of the step that checks the API before the first load, and of its
+// apiCheckStep is the name of the step that checks the API before the first load, and of its
 // phase.
-const APICheckStep = "api_check"
+const apiCheckStep = "api_check"
 
 // checkAPI plans the checks of the API: on the node of the client, which may see other addresses
 // than the servers do, and with the address and the model that the client is given.
@@ -29,8 +29,8 @@ func (p *Plan) checkAPI(in Input, service Service) error {
 		}
 	}
 	argv = append(argv, Texts("--only", strings.Join(in.APICheck, ","))...)
-	p.APICheck = &Step{Name: APICheckStep, Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, Argv: argv,
-		Log: path.Join("logs", APICheckStep+"-%t.log")}
+	p.APICheck = &Step{Name: apiCheckStep, Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, Argv: argv,
+		Log: path.Join("logs", apiCheckStep+"-%t.log")}
 	return nil
 }
 

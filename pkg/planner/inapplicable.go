@@ -136,3 +136,16 @@ func ownOptions(t scenario.Test) error {
 	}
 	return c.Err()
 }
+
+// clientNodes checks that the client of a test can use the nodes that it has to itself.
+func clientNodes(t scenario.Test) error {
+	if t.ClientNodes > 1 && t.Client != "profllm" {
+		return source.Errorf(t.PosOf("client_nodes"), "test %q: client_nodes is %d, but this load client is one process",
+			t.ID, t.ClientNodes).Hintf("set client = \"profllm\", or client_nodes = 1")
+	}
+	if t.ClientNodes > 1 && t.Search != nil {
+		return source.Errorf(t.PosOf("client_nodes"), "test %q: client_nodes is %d, but the client of a search is one process",
+			t.ID, t.ClientNodes).Hintf("set client_nodes = 1")
+	}
+	return nil
+}

@@ -40,17 +40,8 @@ type step struct {
 // Runs that must not be compared are refused.
 func Scaling(t *Table, o ScalingOptions) (Named, error) {
 	o.VarY = cmp.Or(o.VarY, pareto.Throughput)
-	if m, err := metric.Find(o.VarY); err == nil && m.Better == metric.Lower {
-		return Named{}, fmt.Errorf("--var-y %s: less of it is better, so that there is no speed-up\n\thint: "+
-			"a throughput, such as request_throughput", o.VarY)
-	}
-	if err := t.need("--var-y", o.VarY); err != nil {
+	if err := o.check(t); err != nil {
 		return Named{}, err
-	}
-	if o.GPUs != "" {
-		if err := t.need("--gpu-count-var", o.GPUs); err != nil {
-			return Named{}, err
-		}
 	}
 	curves, order, err := t.steps(o)
 	if err != nil {
@@ -99,6 +90,21 @@ func Scaling(t *Table, o ScalingOptions) (Named, error) {
 	n.Figure.Caption = slices.Concat(said,
 		t.remarks(used), notes, without(t.Rows, o.VarY))
 	return n, nil
+}
+
+// check refuses columns that the runs do not have, and those that have no speed-up.
+func (o ScalingOptions) check(t *Table) error {
+	if m, err := metric.Find(o.VarY); err == nil && m.Better == metric.Lower {
+		return fmt.Errorf("--var-y %s: less of it is better, so that there is no speed-up\n\thint: "+
+			"a throughput, such as request_throughput", o.VarY)
+	}
+	if err := t.need("--var-y", o.VarY); err != nil {
+		return err
+	}
+	if o.GPUs == "" {
+		return nil
+	}
+	return t.need("--gpu-count-var", o.GPUs)
 }
 
 // ideal is the line that no curve is expected to exceed.

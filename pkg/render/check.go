@@ -35,88 +35,101 @@ var scriptVars = strings.Fields(`
 
 // check refuses a plan whose names could be read as something else by the shell.
 func check(p *plan.Plan) error {
-	var errs []error
-	match := func(pattern *regexp.Regexp, what, value string) {
-		if !pattern.MatchString(value) {
-			errs = append(errs, fmt.Errorf("%s %q does not match %s", what, value, pattern))
-		}
-	}
-	match(safeName, "scenario name", p.Scenario)
-	match(safeName, "test id", p.Test)
-	match(safeName, "run ID", p.RunID)
-	match(safeText, "version", p.Version)
-	noPercent := func(what, dir string) {
-		if strings.ContainsRune(dir, '%') {
-			errs = append(errs,
-				fmt.Errorf("the %s directory %q holds a %%, which Slurm expands in the names of logs", what, dir))
-		}
-	}
-	noPercent("run", p.Dir)
-	taken := map[string]bool{}
+	c := checker{taken: map[string]bool{}}
+	c.match(safeName, "scenario name", p.Scenario)
+	c.match(safeName, "test id", p.Test)
+	c.match(safeName, "run ID", p.RunID)
+	c.match(safeText, "version", p.Version)
+	c.noPercent("run", p.Dir)
 	for _, name := range scriptVars {
-		taken[name] = true
+		c.taken[name] = true
 	}
 	for _, port := range p.Ports {
-		match(safeVar, "port", port.Name)
-		taken[PortVar(port.Name)] = true
-	}
-	step := func(s *plan.Step) {
-		match(safeStep, "step", s.Name)
-		if dir, file := path.Split(s.Log); path.IsAbs(s.Log) {
-			noPercent("log", dir)
-			match(sbatchValue, "log", dir)
-			match(safeFile, "log", file)
-		} else {
-			match(safeLog, "log", s.Log)
-		}
-		if _, err := regexp.Compile(s.Success); err != nil {
-			errs = append(errs, fmt.Errorf("step %s: success: %w", s.Name, err))
-		}
-		for _, v := range s.Env {
-			match(safeVar, "variable", v.Name)
-		}
-		for _, x := range s.Secrets {
-			match(safeVar, "secret", x.Name)
-			if (x.Env == "") == (x.File == "") {
-				errs = append(errs, fmt.Errorf("secret %s has both a variable and a file, or neither", x.Name))
-			}
-			if x.File == "" {
-				match(safeVar, "secret's variable", x.Env)
-			}
-		}
+		c.match(safeVar, "port", port.Name)
+		c.taken[PortVar(port.Name)] = true
 	}
 	for i := range p.Roles {
-		match(safeVar, "role", p.Roles[i].Name)
-		taken[AddrVar(p.Roles[i].Name)] = true
-		step(&p.Roles[i].Step)
+		c.match(safeVar, "role", p.Roles[i].Name)
+		c.taken[AddrVar(p.Roles[i].Name)] = true
+		c.step(&p.Roles[i].Step)
 	}
 	for _, name := range p.Job.Export {
-		match(safeVar, "exported variable", name)
+		c.match(safeVar, "exported variable", name)
 	}
 	for _, h := range p.PreTest {
-		match(safePart, "hook", h.Name)
+		c.match(safePart, "hook", h.Name)
 	}
 	for _, h := range p.PostTest {
-		match(safePart, "hook", h.Name)
+		c.match(safePart, "hook", h.Name)
 	}
 	if p.APICheck != nil {
-		step(p.APICheck)
+		c.step(p.APICheck)
 	}
 	for i := range p.Loads {
 		if len(p.Loads) > 1 || p.Loads[i].Name != "" {
-			match(safePart, "load", p.Loads[i].Name)
+			c.match(safePart, "load", p.Loads[i].Name)
 		}
 		for j := range p.Loads[i].Clients {
-			step(&p.Loads[i].Clients[j])
+			c.step(&p.Loads[i].Clients[j])
 		}
 	}
-	for _, v := range p.Env {
-		match(safeVar, "variable", v.Name)
-		if taken[v.Name] {
-			errs = append(errs,
-				fmt.Errorf("environment variable %s belongs to the script or to bash itself\n\thint: use another name",
-					v.Name))
+	c.env(p.Env)
+	return errors.Join(c.errs...)
+}
+
+// checker collects what is wrong with the names of a plan.
+type checker struct {
+	errs  []error
+	taken map[string]bool // variables that the script sets
+}
+
+func (c *checker) add(err error) { c.errs = append(c.errs, err) }
+
+func (c *checker) match(pattern *regexp.Regexp, what, value string) {
+	if !pattern.MatchString(value) {
+		c.add(fmt.Errorf("%s %q does not match %s", what, value, pattern))
+	}
+}
+
+func (c *checker) noPercent(what, dir string) {
+	if strings.ContainsRune(dir, '%') {
+		c.add(fmt.Errorf("the %s directory %q holds a %%, which Slurm expands in the names of logs", what, dir))
+	}
+}
+
+func (c *checker) step(s *plan.Step) {
+	c.match(safeStep, "step", s.Name)
+	if dir, file := path.Split(s.Log); path.IsAbs(s.Log) {
+		c.noPercent("log", dir)
+		c.match(sbatchValue, "log", dir)
+		c.match(safeFile, "log", file)
+	} else {
+		c.match(safeLog, "log", s.Log)
+	}
+	if _, err := regexp.Compile(s.Success); err != nil {
+		c.add(fmt.Errorf("step %s: success: %w", s.Name, err))
+	}
+	for _, v := range s.Env {
+		c.match(safeVar, "variable", v.Name)
+	}
+	for _, x := range s.Secrets {
+		c.match(safeVar, "secret", x.Name)
+		if (x.Env == "") == (x.File == "") {
+			c.add(fmt.Errorf("secret %s has both a variable and a file, or neither", x.Name))
+		}
+		if x.File == "" {
+			c.match(safeVar, "secret's variable", x.Env)
 		}
 	}
-	return errors.Join(errs...)
+}
+
+// env checks the variables of the job's environment.
+func (c *checker) env(vars []plan.Var) {
+	for _, v := range vars {
+		c.match(safeVar, "variable", v.Name)
+		if c.taken[v.Name] {
+			c.add(fmt.Errorf("environment variable %s belongs to the script or to bash itself\n\thint: use another name",
+				v.Name))
+		}
+	}
 }

@@ -15,11 +15,11 @@ var wrapper = regexp.MustCompile(`(?:^|[\s;&|(/])(nsys\s+(?:profile|launch|start
 // when it is told to profile.
 var profilerVars = []string{"VLLM_TORCH_PROFILER_DIR", "VLLM_TORCH_CUDA_PROFILE"}
 
-// ProfilerOf names what profiles a command of a server or a client, "" if nothing does:
+// profilerOf names what profiles a command of a server or a client, "" if nothing does:
 // a profiler in front of it, an option of the engine that configures one (profiler_config,
 // of which nothing is set by default), or the client's order to start it (--profile of
 // vLLM's and SGLang's benchmarks).
-func ProfilerOf(argv []string) string {
+func profilerOf(argv []string) string {
 	if m := wrapper.FindStringSubmatch(strings.Join(argv, " ") + " "); m != nil {
 		return strings.TrimSuffix(m[1], " -o")
 	}
@@ -61,8 +61,8 @@ func configured(config any) bool {
 	return true
 }
 
-// ProfilerVar names the variable of an environment that loads a profiler, "" for none.
-func ProfilerVar(get func(name string) string) string {
+// profilerVar names the variable of an environment that loads a profiler, "" for none.
+func profilerVar(get func(name string) string) string {
 	for _, name := range profilerVars {
 		if v := get(name); v != "" && v != "0" {
 			return name
@@ -90,14 +90,14 @@ func (r *Result) FindProfiler() {
 			note("profiler_config")
 		}
 	}
-	note(ProfilerVar(func(name string) string { return r.Config.Settings["extra_env_vars."+name] }))
+	note(profilerVar(func(name string) string { return r.Config.Settings["extra_env_vars."+name] }))
 	if p := r.Provenance; p != nil {
 		for _, c := range p.Commands {
-			note(ProfilerOf(c.Argv))
-			note(ProfilerVar(func(name string) string { return assigned(c.Argv, name) }))
+			note(profilerOf(c.Argv))
+			note(profilerVar(func(name string) string { return assigned(c.Argv, name) }))
 		}
 		for _, e := range p.Environment {
-			note(ProfilerVar(func(name string) string { return e.Vars[name] }))
+			note(profilerVar(func(name string) string { return e.Vars[name] }))
 		}
 		if i := p.Imported; i != nil && asksToProfile(i.Fields) {
 			note("profile")

@@ -54,24 +54,8 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 			os.RemoveAll(temp)
 		}
 	}()
-	for _, r := range runs {
-		rel, err := filepath.Rel(root, r.Plan.Dir)
-		if err != nil {
-			return err
-		}
-		s.Runs = append(s.Runs, rel)
-		if err := Fill(filepath.Join(temp, rel), r.Plan, r.Script, r.Hooks...); err != nil {
-			return err
-		}
-	}
-	for _, b := range batches {
-		rel, err := filepath.Rel(root, b.Batch.Dir)
-		if err != nil {
-			return err
-		}
-		if err := FillBatch(filepath.Join(temp, rel), b.Batch, b.Script); err != nil {
-			return err
-		}
+	if s.Runs, err = fillAll(root, temp, runs, batches); err != nil {
+		return err
 	}
 	for name, data := range s.Definitions {
 		file := filepath.Join(temp, DefinitionDir, name)
@@ -92,6 +76,32 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 		return errors.Join(err, os.RemoveAll(root)) // nothing of it was submitted yet
 	}
 	return nil
+}
+
+// fillAll writes runs and batches, whose directories are below root, below temp. It returns the
+// runs' directories as they are below root.
+func fillAll(root, temp string, runs []Printed, batches []PrintedBatch) ([]string, error) {
+	var dirs []string
+	for _, r := range runs {
+		rel, err := filepath.Rel(root, r.Plan.Dir)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, rel)
+		if err := Fill(filepath.Join(temp, rel), r.Plan, r.Script, r.Hooks...); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range batches {
+		rel, err := filepath.Rel(root, b.Batch.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if err := FillBatch(filepath.Join(temp, rel), b.Batch, b.Script); err != nil {
+			return nil, err
+		}
+	}
+	return dirs, nil
 }
 
 // Whole makes a directory that appears with all its files or not at all: fill writes the

@@ -101,10 +101,6 @@ func (s *Submitter) adoptOrSubmit(ctx context.Context, u *Unit, over string) (do
 }
 
 func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submission, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return Submission{}, err
-	}
 	waits, waitErr := s.waits(ctx, u)
 	var refused *RefusedError
 	if waitErr != nil && !errors.As(waitErr, &refused) {
@@ -124,22 +120,8 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 	if err := u.prepareMounts(s.Log); err != nil {
 		return Submission{}, err
 	}
-	pid := os.Getpid()
-	intent := Intent{
-		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,
-		Host: host, PID: pid, ProcessStart: process.Start(pid),
-	}
-	if err := CreateJSON(intentFile(u.Dir, attempt), intent); errors.Is(err, fs.ErrExist) {
-		return Submission{}, overtaken(u.Dir, attempt)
-	} else if err != nil {
-		return Submission{}, err
-	}
-	// A command that slept since it made its intent, on a host of which others know
-	// nothing, may have been given up by them.
-	if exists(intentFile(u.Dir, attempt+1)) {
-		return Submission{}, overtaken(u.Dir, attempt+1)
-	}
-	if err := u.clear(); err != nil {
+	intent, err := s.intend(u, attempt)
+	if err != nil {
 		return Submission{}, err
 	}
 	var sub Submission
@@ -158,8 +140,8 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 			Export: export,
 		})
 	}
-	sub.Schema, sub.RunID, sub.Time, sub.Attempt, sub.Waits = "profllm.submit/1", u.RunID(), s.Now().
-		UTC(), attempt, waits
+	sub.Schema, sub.RunID, sub.Time = "profllm.submit/1", u.RunID(), s.Now().UTC()
+	sub.Attempt, sub.Waits = attempt, waits
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
@@ -167,25 +149,59 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		return sub, errors.Join(err, u.dropSecrets(), record(u.Dir, sub))
 	default:
 		s.Log("no reply to the submission (%v); looking for the job", err)
-		old, oldErr := u.earlier()
-		if oldErr != nil {
-			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), oldErr)
-		}
-		id, found, lookErr := s.findJobOf(ctx, u, intent.Time, old)
+		id, found, lookErr := s.findUnanswered(ctx, u, intent)
 		if lookErr != nil || !found {
 			return sub, errors.Join(fmt.Errorf("submit %s: %w", u.Dir, err), lookErr)
 		}
 		sub.JobID, sub.Adopted = id, true
 	}
+	return sub, s.submitted(u, sub)
+}
+
+// submitted records a job that was submitted.
+func (s *Submitter) submitted(u *Unit, sub Submission) error {
 	if s.fresh == nil {
 		s.fresh = map[string]bool{}
 	}
 	s.fresh[sub.JobID] = true
 	if err := record(u.Dir, sub); err != nil {
-		return sub, fmt.Errorf("job %s was submitted but not recorded; the next command finds the job by its name: %w",
+		return fmt.Errorf("job %s was submitted but not recorded; the next command finds the job by its name: %w",
 			sub.JobID, err)
 	}
-	return sub, nil
+	return nil
+}
+
+// intend makes the intent of an attempt, and clears what the attempt before has left.
+func (s *Submitter) intend(u *Unit, attempt int) (Intent, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return Intent{}, err
+	}
+	pid := os.Getpid()
+	intent := Intent{
+		Schema: "profllm.intent/1", RunID: u.RunID(), JobName: u.Job().Name, Time: s.Now().UTC(), Attempt: attempt,
+		Host: host, PID: pid, ProcessStart: process.Start(pid),
+	}
+	if err := CreateJSON(intentFile(u.Dir, attempt), intent); errors.Is(err, fs.ErrExist) {
+		return Intent{}, overtaken(u.Dir, attempt)
+	} else if err != nil {
+		return Intent{}, err
+	}
+	// A command that slept since it made its intent, on a host of which others know
+	// nothing, may have been given up by them.
+	if exists(intentFile(u.Dir, attempt+1)) {
+		return Intent{}, overtaken(u.Dir, attempt+1)
+	}
+	return intent, u.clear()
+}
+
+// findUnanswered looks for the job of a submission to which nobody replied.
+func (s *Submitter) findUnanswered(ctx context.Context, u *Unit, i Intent) (id string, found bool, err error) {
+	old, err := u.earlier()
+	if err != nil {
+		return "", false, err
+	}
+	return s.findJobOf(ctx, u, i.Time, old)
 }
 
 // record writes what became of a submission. Where only the name may not be on disk

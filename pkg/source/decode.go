@@ -118,29 +118,9 @@ func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
 		p := reflect.New(dst.Type().Elem())
 		decodeValue(v, p.Elem(), path, c)
 		dst.Set(p)
-	case reflect.String:
-		if s, ok := v.Any.(string); ok {
-			dst.SetString(s)
-		} else {
-			wrong("a string")
-		}
-	case reflect.Int, reflect.Int64:
-		if n, ok := v.Int(); ok {
-			dst.SetInt(n)
-		} else {
-			wrong("an integer")
-		}
-	case reflect.Float64:
-		if f, ok := v.Float(); ok {
-			dst.SetFloat(f)
-		} else {
-			wrong("a number")
-		}
-	case reflect.Bool:
-		if b, ok := v.Bool(); ok {
-			dst.SetBool(b)
-		} else {
-			wrong("a boolean")
+	case reflect.String, reflect.Int, reflect.Int64, reflect.Float64, reflect.Bool:
+		if expected, ok := setScalar(v, dst); !ok {
+			wrong(expected)
 		}
 	case reflect.Slice:
 		list, ok := v.Any.([]*Value)
@@ -162,6 +142,35 @@ func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
 	default:
 		panic("source: no rule to decode into " + dst.Type().String())
 	}
+}
+
+// setScalar sets a text, a number or a boolean, if v is one as dst expects.
+func setScalar(v *Value, dst reflect.Value) (expected string, ok bool) {
+	switch dst.Kind() {
+	case reflect.String:
+		var s string
+		if s, ok = v.Any.(string); ok {
+			dst.SetString(s)
+		}
+		return "a string", ok
+	case reflect.Float64:
+		var f float64
+		if f, ok = v.Float(); ok {
+			dst.SetFloat(f)
+		}
+		return "a number", ok
+	case reflect.Bool:
+		var b bool
+		if b, ok = v.Bool(); ok {
+			dst.SetBool(b)
+		}
+		return "a boolean", ok
+	}
+	n, ok := v.Int()
+	if ok {
+		dst.SetInt(n)
+	}
+	return "an integer", ok
 }
 
 // Int reads an integer, or a string of digits.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Beyond ExactProduct the approximation is held against counting, which would
+// Beyond exactProduct the approximation is held against counting, which would
 // still be possible there, only not fast.
 //
 // covers: PL-Q3, PL-Q5

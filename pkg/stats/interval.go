@@ -102,7 +102,7 @@ func differences(what string, a, b []float64) ([]float64, error) {
 // rankCut is the largest c with P(U <= c-1) <= 0.025 where values are all
 // different, and that chance; 0 if there is none.
 func rankCut(n, m int) (c int, tail float64) {
-	if n*m > ExactProduct {
+	if n*m > exactProduct {
 		mu, sd := float64(n*m)/2, math.Sqrt(float64(n*m)*float64(n+m+1)/12)
 		c = int(math.Floor(mu - 0.5 - z975*sd)) // of U <= c-1, with the term for continuity
 		return c + 1, normal((float64(c) + 0.5 - mu) / sd)

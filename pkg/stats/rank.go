@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// ExactProduct is the largest n·m of two samples whose rank sums are counted one
+// exactProduct is the largest n·m of two samples whose rank sums are counted one
 // by one; above it the normal approximation stands.
-const ExactProduct = 2500
+const exactProduct = 2500
 
 // Test is the answer of a test.
 type Test struct {
@@ -65,7 +65,7 @@ func mannWhitney(a, b []float64) Test {
 		sum += r
 	}
 	t := Test{U: float64(sum-n*(n+1)) / 2}
-	if t.Exact = n*m <= ExactProduct; t.Exact && ties == 0 {
+	if t.Exact = n*m <= exactProduct; t.Exact && ties == 0 {
 		t.P = untiedP(n, m, sum/2)
 		return t
 	} else if t.Exact {

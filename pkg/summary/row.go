@@ -21,8 +21,8 @@ import (
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
-// Table has one line for each result, and below it the notes on those that are not simply valid.
-func Table(rows []cache.Row, relative func(string) string) Block {
+// table has one line for each result, and below it the notes on those that are not simply valid.
+func table(rows []cache.Row, relative func(string) string) Block {
 	t := terminal.Table{Columns: []terminal.Column{
 		{Name: "run"}, {Name: "settings"}, {Name: "verdict"}, {Name: "done", Drop: 5}, {Name: "req/s", Drop: 2},
 		{Name: "out tok/s", Drop: 6}, {Name: "per GPU", Drop: 1}, {Name: "TTFT ms p50 / p99", Drop: 4},
@@ -48,7 +48,7 @@ func Table(rows []cache.Row, relative func(string) string) Block {
 		if r.Result.Accuracy != nil {
 			accuracy = fmt.Sprintf("%.3f", r.Result.Accuracy.Value)
 		}
-		line := Cells(name(r.Dir), settings[r.Dir], Verdict(r), done, number(m.RequestThroughput, "%.2f"),
+		line := Cells(name(r.Dir), settings[r.Dir], verdict(r), done, number(m.RequestThroughput, "%.2f"),
 			number(m.OutputThroughput, "%.1f"), number(m.OutputPerGPU, "%.1f"), latency(r.Result, result.TTFT),
 			latency(r.Result, result.TPOT), accuracy)
 		if len(settings) == 0 {
@@ -157,8 +157,8 @@ func Names(dirs []string, relative func(path string) string) func(dir string) st
 	return Name
 }
 
-// Verdict is the verdict on a record, with how its run ended and whose it is.
-func Verdict(row cache.Row) string {
+// verdict is the verdict on a record, with how its run ended and whose it is.
+func verdict(row cache.Row) string {
 	r := row.Result
 	if r.Status == result.Unknown {
 		return cmp.Or(row.NoJob, "not over") // no verdict before the end

@@ -20,16 +20,16 @@ import (
 	"github.com/profllm/profllm/pkg/terminal"
 )
 
-// MostRows is how many results are shown line by line; of more, what they have in common.
-const MostRows = 500
+// mostRows is how many results are shown line by line; of more, what they have in common.
+const mostRows = 500
 
-// Results takes results in the order in which they come, and keeps no more than MostRows of
+// Results takes results in the order in which they come, and keeps no more than mostRows of
 // them in memory. The zero value has none.
 type Results struct {
 	Relative func(path string) string // shortens the paths of runs that have the same name; nil: they are whole
 
 	n      int
-	rows   []cache.Row // none of them if there are more than MostRows
+	rows   []cache.Row // none of them if there are more than mostRows
 	counts map[string]int
 	wrong  map[string]*complaint
 	above  string // folder that all results are in
@@ -51,7 +51,7 @@ type complaint struct {
 
 // Add adds a result.
 func (s *Results) Add(r cache.Row) {
-	if s.n++; s.n <= MostRows {
+	if s.n++; s.n <= mostRows {
 		s.rows = append(s.rows, r)
 	} else {
 		s.rows = nil
@@ -61,7 +61,7 @@ func (s *Results) Add(r cache.Row) {
 
 // Blocks is the description of all results.
 func (s *Results) Blocks() ([]Block, error) {
-	if s.n > MostRows {
+	if s.n > mostRows {
 		return s.common(), nil
 	}
 	for i := range s.rows {
@@ -69,7 +69,7 @@ func (s *Results) Blocks() ([]Block, error) {
 			return nil, err
 		}
 	}
-	return []Block{Table(s.rows, s.Relative)}, nil
+	return []Block{table(s.rows, s.Relative)}, nil
 }
 
 // shared is the nearest folder that a folder and a directory are both in; "" is no folder yet.
@@ -90,7 +90,7 @@ func (s *Results) count(r cache.Row) {
 	if s.counts == nil {
 		s.counts, s.wrong = map[string]int{}, map[string]*complaint{}
 	}
-	s.counts[Verdict(r)]++
+	s.counts[verdict(r)]++
 	s.above = shared(s.above, r.Dir)
 	if r.Result.Status == result.Unknown {
 		return
@@ -155,6 +155,6 @@ func (s *Results) common() []Block {
 	}
 	last := &blocks[len(blocks)-1]
 	last.Lines = append(last.Lines, fmt.Sprintf("%d results: to see each, name at most %d runs; "+
-		"to list all of them: profllm report --output csv %s", s.n, MostRows, above))
+		"to list all of them: profllm report --output csv %s", s.n, mostRows, above))
 	return blocks
 }

@@ -39,7 +39,7 @@ func printed(t *testing.T, n int) string {
 	var r Results
 	for i := range n {
 		r.Add(sample(i))
-		require.LessOrEqual(t, len(r.rows), MostRows)
+		require.LessOrEqual(t, len(r.rows), mostRows)
 	}
 	blocks, err := r.Blocks()
 	require.NoError(t, err)
@@ -53,12 +53,12 @@ func printed(t *testing.T, n int) string {
 // Up to a limit each result has a line; of more there is a summary of the same length
 // however many they are.
 func TestManyResultsAreSummedUp(t *testing.T) {
-	few := printed(t, MostRows)
+	few := printed(t, mostRows)
 	require.Contains(t, few, "t/499")
-	require.Equal(t, MostRows/5, strings.Count(few, ": invalid no-success: "))
+	require.Equal(t, mostRows/5, strings.Count(few, ": invalid no-success: "))
 
-	many := printed(t, 10*MostRows)
-	require.Equal(t, strings.Count(printed(t, MostRows+1), "\n"), strings.Count(many, "\n"))
+	many := printed(t, 10*mostRows)
+	require.Equal(t, strings.Count(printed(t, mostRows+1), "\n"), strings.Count(many, "\n"))
 	require.Regexp(t, `valid \(simulated\) +4000\n`, many)
 	require.Regexp(t, `failed, invalid \(simulated\) +1000\n`, many)
 	require.Regexp(t, `cause cuda-oom \(exact\) +500  t/0: logs/serve-0.log:7: out of memory`, many)
@@ -87,7 +87,7 @@ func TestResultsOfOneTestShowSettings(t *testing.T) {
 		return cache.Row{Dir: filepath.Join(root, place), Result: r}
 	}
 	printed := func(rows ...cache.Row) string {
-		b := Table(rows, nil)
+		b := table(rows, nil)
 		return b.Table.Text(terminal.Screen{})
 	}
 	out := printed(of("a/0/1", "4"), of("a/0/2", "16"), of("b/0", "8"))

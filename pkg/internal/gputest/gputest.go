@@ -18,13 +18,13 @@ import (
 func Need(t testing.TB, environ []string) {
 	t.Helper()
 	if why := missing(); why != "" {
-		Lacks(t, environ, why)
+		lacks(t, environ, why)
 	}
 }
 
-// Lacks skips a test for that reason, or fails it where environ has
+// lacks skips a test for that reason, or fails it where environ has
 // PROFLLM_REQUIRE_GPU=1.
-func Lacks(t testing.TB, environ []string, why string) {
+func lacks(t testing.TB, environ []string, why string) {
 	t.Helper()
 	if slices.Contains(environ, "PROFLLM_REQUIRE_GPU=1") {
 		t.Fatal(why)

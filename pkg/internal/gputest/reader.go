@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// LibraryName is what the driver's library is called, as it is looked for.
-const LibraryName = "libnvidia-ml.so.1"
+// libraryName is what the driver's library is called, as it is looked for.
+const libraryName = "libnvidia-ml.so.1"
 
 //go:embed testdata/nvml.c
 var library string
@@ -43,7 +43,7 @@ func Library(t testing.TB, environ []string) (dir string) {
 	cc := compiler(t, environ)
 	dir = t.TempDir()
 	cmd := exec.Command(cc[0],
-		append(slices.Clone(cc[1:]), "-shared", "-fPIC", "-x", "c", "-o", filepath.Join(dir, LibraryName), "-")...)
+		append(slices.Clone(cc[1:]), "-shared", "-fPIC", "-x", "c", "-o", filepath.Join(dir, libraryName), "-")...)
 	cmd.Stdin = strings.NewReader(library)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cc[0], err, out)

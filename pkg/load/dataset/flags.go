@@ -87,8 +87,8 @@ type set struct {
 // media are the sets of vLLM that need pictures or sound.
 var media = []string{"custom_image", "custom_audio"}
 
-// Names are the data sets.
-func Names() []string { return slices.Sorted(maps.Keys(sets())) }
+// setNames are the data sets.
+func setNames() []string { return slices.Sorted(maps.Keys(sets())) }
 
 // Validate returns every complaint about f at once.
 func (f *Flags) Validate() error {
@@ -98,7 +98,7 @@ func (f *Flags) Validate() error {
 	case slices.Contains(media, f.DatasetName):
 		c.add("--dataset-name %q is not supported: this client sends no pictures of files and no sound", f.DatasetName)
 	case !ok:
-		c.add("--dataset-name %q is unknown: known are %s", f.DatasetName, strings.Join(Names(), ", "))
+		c.add("--dataset-name %q is unknown: known are %s", f.DatasetName, strings.Join(setNames(), ", "))
 	default:
 		f.checkFile(s, &c)
 		f.checkLengths(&c)

@@ -95,6 +95,7 @@ type painter struct {
 	done        []illustration // of requests, in order
 	pending     []illustration
 	pixels      int // of the pending ones
+	mostPixels  int // of them, unless one alone has more
 }
 
 // An illustration is a picture of a request. Its bytes come once.
@@ -106,7 +107,7 @@ type illustration struct {
 }
 
 func newPainter(s *Source) *painter {
-	p := &painter{buckets: s.RandomMMBucketConfig.normalized(), held: s.holding()}
+	p := &painter{buckets: s.RandomMMBucketConfig.normalized(), held: s.holding(), mostPixels: mostPixels}
 	p.least, p.most = s.pictureCounts()
 	for _, b := range p.buckets {
 		p.shares = append(p.shares, b.Share)
@@ -120,7 +121,7 @@ func (p *painter) draw(rng *pyrand.Generator, i int) error {
 	for range p.least + rng.Int(p.most-p.least+1) {
 		b := p.buckets[rng.Weighted(p.shares)]
 		one := illustration{request: i, pixels: b.Height * b.Width, bytes: make(chan []byte, 1)}
-		for n := len(p.pending); n > 0 && (n >= runtime.GOMAXPROCS(0) || p.pixels+one.pixels > mostPixels); n-- {
+		for n := len(p.pending); n > 0 && (n >= runtime.GOMAXPROCS(0) || p.pixels+one.pixels > p.mostPixels); n-- {
 			if err := p.take(); err != nil {
 				return err
 			}

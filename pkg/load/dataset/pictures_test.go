@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"image"
 	_ "image/jpeg"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/profllm/profllm/pkg/pyrand"
 	"github.com/stretchr/testify/require"
 )
 
@@ -171,6 +173,33 @@ func TestPicturesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = ask(t, "random-mm", "", bounded(n+1))
 	require.ErrorIs(t, err, errHeld)
+}
+
+// While pictures are drawn, no more are pending than there are processors to encode them, nor
+// pixels than may be held at a time; all reach their requests.
+func TestPicturesInFlightAreBounded(t *testing.T) {
+	s := Source{Flags: &Flags{}}
+	pictured3(&s)
+	many := 4 * runtime.GOMAXPROCS(0)
+	s.RandomMMBaseItemsPerRequest, s.RandomMMNumMMItemsRangeRatio = many, 0
+	s.RandomMMLimitMMPerPrompt, s.RandomMMBucketConfig = Limits{"image": many}, Buckets{{8, 8, 1, 1}}
+	for name, c := range map[string]struct{ pixels, pending int }{
+		"processors":    {mostPixels, runtime.GOMAXPROCS(0)},
+		"pixels":        {64, 1},
+		"large picture": {63, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPainter(&s)
+			p.mostPixels = c.pixels
+			require.NoError(t, p.draw(pyrand.NewGenerator(1), 0))
+			require.Len(t, p.pending, c.pending)
+			require.Len(t, p.done, many-c.pending)
+			requests := make([]Request, 1)
+			require.NoError(t, p.finish(requests))
+			require.Len(t, requests[0].Pictures, many)
+			require.Zero(t, p.pixels)
+		})
+	}
 }
 
 func TestBuckets(t *testing.T) {

@@ -62,6 +62,12 @@ func Good() *result.Result {
 		Slurm:  &result.Slurm{JobID: "4711", State: "COMPLETED", ExitCode: "0:0"},
 		System: &result.System{HardwareInfo: &result.Hardware{GPU: "H200", GPUs: new(8), Driver: "570"}},
 	}
+	r.SetGPUs(gpuSamples(r))
+	return r
+}
+
+// gpuSamples are two busy GPUs of each of two servers, and an idle one.
+func gpuSamples(r *result.Result) *result.GPUSamples {
 	s := &result.GPUSamples{Begin: r.Timestamp, End: r.Timestamp.Add(100 * time.Second), From: "client", Interval: 1}
 	for i, role := range []string{"prefill", "prefill", "decode", "decode", ""} {
 		u := result.GPUUse{
@@ -74,8 +80,7 @@ func Good() *result.Result {
 		}
 		s.GPUs = append(s.GPUs, u)
 	}
-	r.SetGPUs(s)
-	return r
+	return s
 }
 
 // Marshal returns a record as result.Encode does; the error says which part of the

@@ -95,24 +95,9 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	if len(leased) > 0 { // what a job took over is not ours any more; the rest ends with this process at the latest
 		defer ourselves().release(context.WithoutCancel(ctx))
 	}
-	temp, err := os.MkdirTemp(l.base, "new-")
+	temp, bin, err := l.makeState()
 	if err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
-	}
-	bin := filepath.Join(temp, "bin")
-	for _, dir := range []string{bin, filepath.Join(temp, "steps")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
-		}
-	}
-	programs := []string{jobProgram, keeperProgram}
-	if l.Allocation == "" {
-		programs = append(programs, Programs...)
-	}
-	for _, name := range programs {
-		if err := os.Symlink(l.binary, filepath.Join(bin, name)); err != nil {
-			return run.Submission{}, &run.RefusedError{Reason: err.Error()}
-		}
 	}
 	local := localJob{Dir: r.Dir, Script: r.Script, Name: r.Name, Hosts: l.hosts(u.Job().Nodes), State: temp,
 		Leased: leased, From: ourselves(), Attached: l.Attached, Allocation: l.Allocation}
@@ -139,24 +124,57 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 	if err := cmd.Start(); err != nil {
 		return run.Submission{}, &run.RefusedError{Reason: err.Error()}
 	}
+	id, err := awaitStart(cmd, temp, said.Name())
+	if err != nil {
+		return run.Submission{}, err
+	}
+	return run.Submission{JobID: id, Allocation: l.Allocation}, nil
+}
+
+// makeState makes the folder of a job's state, with the programs that the job finds first on PATH.
+func (l *Local) makeState() (dir, bin string, err error) {
+	if dir, err = os.MkdirTemp(l.base, "new-"); err != nil {
+		return "", "", err
+	}
+	bin = filepath.Join(dir, "bin")
+	for _, d := range []string{bin, filepath.Join(dir, "steps")} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return "", "", err
+		}
+	}
+	programs := []string{jobProgram, keeperProgram}
+	if l.Allocation == "" {
+		programs = append(programs, Programs...)
+	}
+	for _, name := range programs {
+		if err := os.Symlink(l.binary, filepath.Join(bin, name)); err != nil {
+			return "", "", err
+		}
+	}
+	return dir, bin, nil
+}
+
+// awaitStart waits until the process that watches over a job says the job's id, in the job's state.
+// What the process prints is in the file said.
+func awaitStart(cmd *exec.Cmd, state, said string) (id string, err error) {
 	over := make(chan struct{})
 	go func() {
 		cmd.Wait() // reap it, should it end while we live
 		close(over)
 	}()
+	started := filepath.Join(state, startedFile)
 	for {
 		var rec record
-		if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
-			return run.Submission{JobID: rec.ID, Allocation: l.Allocation}, nil
+		if run.ReadJSON(started, &rec) == nil {
+			return rec.ID, nil
 		}
 		select {
 		case <-over:
-			if run.ReadJSON(filepath.Join(temp, startedFile), &rec) == nil {
-				return run.Submission{JobID: rec.ID, Allocation: l.Allocation}, nil
+			if run.ReadJSON(started, &rec) == nil {
+				return rec.ID, nil
 			}
-			return run.Submission{},
-				&run.RefusedError{Reason: "the process that supervises the job ended at once: " +
-					cmp.Or(lastWords(said.Name()), cmd.ProcessState.String())}
+			return "", &run.RefusedError{Reason: "the process that supervises the job ended at once: " +
+				cmp.Or(lastWords(said), cmd.ProcessState.String())}
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -345,13 +363,13 @@ func (l *Local) hosts(n int) []string {
 	}
 	list := make([]string, n)
 	for i := range list {
-		list[i] = NodeName(i)
+		list[i] = nodeName(i)
 	}
 	return list
 }
 
-// NodeName is the name, and the address, of simulated node i.
-func NodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
+// nodeName is the name, and the address, of simulated node i.
+func nodeName(i int) string { return fmt.Sprintf("127.0.1.%d", i+1) }
 
 // address is that of a node.
 func address(host string) string {

@@ -160,7 +160,7 @@ func (j jsonJob) record(source string, at time.Time) job {
 			st.Raw = string(*w)
 		}
 	}
-	st.State, st.Note = ParseState(st.Raw)
+	st.State, st.Note = parseState(st.Raw)
 	if source == "sacct" {
 		st.Start, st.End = j.Time.Start.stamp(), j.Time.End.stamp()
 		if e := j.Time.Elapsed; e.positive() && *e.n < 1<<31 {

@@ -23,12 +23,12 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// CommandLimit bounds every Slurm command: a controller that refuses takes 9 s,
+// commandLimit bounds every Slurm command: a controller that refuses takes 9 s,
 // one that hangs MessageTimeout (10 s).
-const CommandLimit = 20 * time.Second
+const commandLimit = 20 * time.Second
 
-// SubmitLimit bounds sbatch, which a site's plugins may delay.
-const SubmitLimit = 60 * time.Second
+// submitLimit bounds sbatch, which a site's plugins may delay.
+const submitLimit = 60 * time.Second
 
 // minJobAge is how long Slurm lists a job after its end, by default.
 const minJobAge = 300 * time.Second
@@ -82,9 +82,9 @@ func (e *CommandError) Unwrap() error { return e.Err }
 // limit is how long a program may take.
 func limit(program string) time.Duration {
 	if program == "sbatch" {
-		return SubmitLimit
+		return submitLimit
 	}
-	return CommandLimit
+	return commandLimit
 }
 
 func (s *Slurm) command(ctx context.Context, argv ...string) (string, error) {

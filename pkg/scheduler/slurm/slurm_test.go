@@ -129,8 +129,8 @@ func TestRefusedOrPerhapsAccepted(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorAs(t, err, new(*run.RefusedError))
 	})
-	require.Equal(t, SubmitLimit, limit("sbatch"))
-	require.Equal(t, CommandLimit, limit("squeue"))
+	require.Equal(t, submitLimit, limit("sbatch"))
+	require.Equal(t, commandLimit, limit("squeue"))
 	t.Run("killed after an excuse", func(t *testing.T) {
 		err := &CommandError{Stderr: "connect failure", Err: context.DeadlineExceeded}
 		require.Empty(t, err.refusal())

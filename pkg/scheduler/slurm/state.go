@@ -48,9 +48,9 @@ const baseStates = 12
 // silentFlags stand beside a base state in JSON and change nothing of it.
 var silentFlags = []string{"LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL", "UPDATE_DB"}
 
-// ParseState reads Slurm's word for a job state: any case, the short form,
+// parseState reads Slurm's word for a job state: any case, the short form,
 // "CANCELLED by 1000", and a word cut off with "+" if only one fits.
-func ParseState(word string) (state, note string) {
+func parseState(word string) (state, note string) {
 	w := strings.ToUpper(strings.TrimSpace(word))
 	prefix, cut := strings.CutSuffix(w, "+")
 	if head, tail, ok := strings.Cut(prefix, " "); ok &&
@@ -167,7 +167,7 @@ func parseSqueue(out string, at time.Time) []job {
 		if len(f) < 5 || !isJob(f[0]) {
 			continue
 		}
-		state, note := ParseState(f[1])
+		state, note := parseState(f[1])
 		jobs = append(jobs, record(f[4], run.State{
 			JobID: f[0], State: state, Note: note, Raw: f[1], Reason: f[2], NodeList: f[3], Source: "squeue", At: at,
 		}))
@@ -186,7 +186,7 @@ func parseSacct(out string, at time.Time) []job {
 		if len(f) < 8 || !isJob(f[0]) {
 			continue
 		}
-		state, note := ParseState(f[1])
+		state, note := parseState(f[1])
 		elapsed, _ := strconv.ParseUint(f[5], 10, 31) // s
 		jobs = append(jobs, record(f[7], run.State{
 			JobID: f[0], State: state, Note: note, Raw: f[1], ExitCode: f[2], Start: f[3], End: f[4],
@@ -216,7 +216,7 @@ func parseShow(out string, at time.Time) []job {
 		switch value, _, _ := strings.Cut(rest, " "); key {
 		case "JobState":
 			st.Raw = value
-			st.State, st.Note = ParseState(value)
+			st.State, st.Note = parseState(value)
 			st.Reason = shown(line, "Reason")
 		case "Requeue":
 			st.ExitCode = shown(line, "ExitCode")

@@ -49,7 +49,7 @@ func TestParseState(t *testing.T) {
 			spellings = append(spellings, c.short, strings.ToLower(c.short))
 		}
 		for _, word := range spellings {
-			state, note := ParseState(word)
+			state, note := parseState(word)
 			require.Equal(t, [2]string{c.state, c.note}, [2]string{state, note}, word)
 			require.Equal(t, c.final, run.State{State: state}.Final(), word)
 		}
@@ -61,7 +61,7 @@ func TestParseState(t *testing.T) {
 		"CANCELLED b+": run.Cancelled, "CANCELLED +": run.Cancelled, "CANCELLED x": run.Unknown, "C+": run.Unknown, "+": run.Unknown, "": run.Unknown, "?": run.Unknown, "BUSY": run.Unknown, "COMPLETE": run.Unknown,
 		"POWER_UP_NODE": run.Unknown, "CANCELLED++": run.Unknown, "by 1000": run.Unknown,
 	} {
-		got, _ := ParseState(word)
+		got, _ := parseState(word)
 		require.Equal(t, want, got, word)
 	}
 }
@@ -133,7 +133,7 @@ func TestMergeAndRefused(t *testing.T) {
 	_, ok := merge(nil, nil)
 	require.False(t, ok)
 	word := func(w, source string) *job {
-		s, _ := ParseState(w)
+		s, _ := parseState(w)
 		return &job{State: run.State{State: s, Raw: w, Source: source}}
 	}
 	for _, c := range []struct{ queue, acct, source string }{
@@ -165,8 +165,8 @@ func FuzzParseState(f *testing.F) {
 	f.Add("CANCELLED by 0")
 	f.Add("OUT_OF_ME+")
 	f.Fuzz(func(t *testing.T, word string) {
-		state, _ := ParseState(word)
-		again, _ := ParseState(" " + strings.ToLower(strings.ToUpper(word)) + " ")
+		state, _ := parseState(word)
+		again, _ := parseState(" " + strings.ToLower(strings.ToUpper(word)) + " ")
 		require.Equal(t, state, again)
 	})
 }

@@ -59,7 +59,6 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 		}
 		return sets
 	}
-	lengths := lengthBuckets(c.MaxLen)
 	list := []*family{
 		{name: "process_virtual_memory_bytes", kind: gauge, labels: [][]string{{}}},
 		{name: "process_resident_memory_bytes", kind: gauge, labels: [][]string{{}}},
@@ -92,54 +91,74 @@ func families(c Config, f knobs.Planted, cacheTokens int) []*family {
 	if len(c.Adapters) > 0 {
 		list = append(list, &family{name: "vllm:lora_requests_info", kind: gauge})
 	}
-	return append(list,
-		&family{name: "vllm:engine_sleep_state", kind: gauge,
-			labels: each("sleep_state", "awake", "weights_offloaded", "discard_all")},
-		&family{name: "vllm:kv_cache_usage_perc", kind: gauge, labels: one},
-		&family{name: "vllm:prefix_cache_queries", kind: counter, labels: one},
-		&family{name: "vllm:prefix_cache_hits", kind: counter, labels: one},
-		&family{name: "vllm:external_prefix_cache_queries", kind: counter, labels: one},
-		&family{name: "vllm:external_prefix_cache_hits", kind: counter, labels: one},
-		&family{name: "vllm:mm_cache_queries", kind: counter, labels: one},
-		&family{name: "vllm:mm_cache_hits", kind: counter, labels: one},
-		&family{name: "vllm:num_preemptions", kind: counter, labels: one},
-		&family{name: "vllm:prompt_tokens", kind: counter, labels: one},
-		&family{name: "vllm:prompt_tokens_by_source", kind: counter,
+	list = append(list, &family{name: "vllm:engine_sleep_state", kind: gauge,
+		labels: each("sleep_state", "awake", "weights_offloaded", "discard_all")})
+	list = append(list, tokenFamilies(c, one, each)...)
+	list = append(list, requestFamilies(lengthBuckets(c.MaxLen), one)...)
+	list = append(list,
+		&family{name: "vllm:cache_config_info", kind: gauge, labels: [][]string{cacheLabels(c, cacheTokens)}})
+	return append(list, httpFamilies()...)
+}
+
+// tokenFamilies count what went through the caches and the engine, and the requests that ended.
+func tokenFamilies(c Config, one [][]string, each func(string, ...string) [][]string) []*family {
+	return []*family{
+		{name: "vllm:kv_cache_usage_perc", kind: gauge, labels: one},
+		{name: "vllm:prefix_cache_queries", kind: counter, labels: one},
+		{name: "vllm:prefix_cache_hits", kind: counter, labels: one},
+		{name: "vllm:external_prefix_cache_queries", kind: counter, labels: one},
+		{name: "vllm:external_prefix_cache_hits", kind: counter, labels: one},
+		{name: "vllm:mm_cache_queries", kind: counter, labels: one},
+		{name: "vllm:mm_cache_hits", kind: counter, labels: one},
+		{name: "vllm:num_preemptions", kind: counter, labels: one},
+		{name: "vllm:prompt_tokens", kind: counter, labels: one},
+		{name: "vllm:prompt_tokens_by_source", kind: counter,
 			labels: each("source", "local_compute", "local_cache_hit", "external_kv_transfer")},
-		&family{name: "vllm:prompt_tokens_cached", kind: counter, labels: one},
-		&family{name: "vllm:prompt_tokens_cached_by_source", kind: counter,
+		{name: "vllm:prompt_tokens_cached", kind: counter, labels: one},
+		{name: "vllm:prompt_tokens_cached_by_source", kind: counter,
 			labels: each("source", "device", "host", "p2p", "disk", "external_unspecified")},
-		&family{name: "vllm:generation_tokens", kind: counter, labels: one},
-		&family{name: "vllm:request_success", kind: counter,
+		{name: "vllm:generation_tokens", kind: counter, labels: one},
+		{name: "vllm:request_success", kind: counter,
 			labels: each("finished_reason", "stop", "length", "abort", "error", "repetition")},
-		&family{name: "vllm:admission_rejections", kind: counter, labels: [][]string{
+		{name: "vllm:admission_rejections", kind: counter, labels: [][]string{
 			{"model_name", c.Names[0], "reason", "max_num_queued_reqs"},
 			{"model_name", c.Names[0], "reason", "max_num_queued_tokens"}}},
-		&family{name: "vllm:request_prompt_tokens", kind: histogram, buckets: lengths, labels: one},
-		&family{name: "vllm:request_generation_tokens", kind: histogram, buckets: lengths, labels: one},
-		&family{name: "vllm:iteration_tokens_total", kind: histogram, buckets: iterationBuckets, labels: one},
-		&family{name: "vllm:request_max_num_generation_tokens", kind: histogram, buckets: lengths, labels: one},
-		&family{name: "vllm:request_params_n", kind: histogram, buckets: choiceBuckets, labels: one},
-		&family{name: "vllm:request_params_max_tokens", kind: histogram, buckets: lengths, labels: one},
-		&family{name: "vllm:time_to_first_token_seconds", kind: histogram, buckets: firstTokenBuckets, labels: one},
-		&family{name: "vllm:inter_token_latency_seconds", kind: histogram, buckets: tokenBuckets, labels: one},
-		&family{name: "vllm:request_time_per_output_token_seconds", kind: histogram, buckets: tokenBuckets,
+	}
+}
+
+// requestFamilies are the histograms of lengths and times of requests.
+func requestFamilies(lengths []float64, one [][]string) []*family {
+	return []*family{
+		{name: "vllm:request_prompt_tokens", kind: histogram, buckets: lengths, labels: one},
+		{name: "vllm:request_generation_tokens", kind: histogram, buckets: lengths, labels: one},
+		{name: "vllm:iteration_tokens_total", kind: histogram, buckets: iterationBuckets, labels: one},
+		{name: "vllm:request_max_num_generation_tokens", kind: histogram, buckets: lengths, labels: one},
+		{name: "vllm:request_params_n", kind: histogram, buckets: choiceBuckets, labels: one},
+		{name: "vllm:request_params_max_tokens", kind: histogram, buckets: lengths, labels: one},
+		{name: "vllm:time_to_first_token_seconds", kind: histogram, buckets: firstTokenBuckets, labels: one},
+		{name: "vllm:inter_token_latency_seconds", kind: histogram, buckets: tokenBuckets, labels: one},
+		{name: "vllm:request_time_per_output_token_seconds", kind: histogram, buckets: tokenBuckets,
 			labels: one},
-		&family{name: "vllm:e2e_request_latency_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
-		&family{name: "vllm:request_queue_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
-		&family{name: "vllm:request_inference_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
-		&family{name: "vllm:request_prefill_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
-		&family{name: "vllm:request_decode_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
-		&family{name: "vllm:request_num_preemptions", kind: histogram, buckets: preemptionBuckets, labels: one},
-		&family{name: "vllm:request_prefill_kv_computed_tokens", kind: histogram, buckets: lengths, labels: one},
-		&family{name: "vllm:cache_config_info", kind: gauge, labels: [][]string{cacheLabels(c, cacheTokens)}},
-		&family{name: "http_requests", kind: counter},
-		&family{name: "http_request_size_bytes", kind: summary},
-		&family{name: "http_response_size_bytes", kind: summary},
-		&family{name: "http_request_duration_highr_seconds", kind: histogram, buckets: httpFineBuckets,
+		{name: "vllm:e2e_request_latency_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
+		{name: "vllm:request_queue_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
+		{name: "vllm:request_inference_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
+		{name: "vllm:request_prefill_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
+		{name: "vllm:request_decode_time_seconds", kind: histogram, buckets: latencyBuckets, labels: one},
+		{name: "vllm:request_num_preemptions", kind: histogram, buckets: preemptionBuckets, labels: one},
+		{name: "vllm:request_prefill_kv_computed_tokens", kind: histogram, buckets: lengths, labels: one},
+	}
+}
+
+// httpFamilies are those of the server's HTTP library.
+func httpFamilies() []*family {
+	return []*family{
+		{name: "http_requests", kind: counter},
+		{name: "http_request_size_bytes", kind: summary},
+		{name: "http_response_size_bytes", kind: summary},
+		{name: "http_request_duration_highr_seconds", kind: histogram, buckets: httpFineBuckets,
 			labels: [][]string{{}}},
-		&family{name: "http_request_duration_seconds", kind: histogram, buckets: httpBuckets},
-	)
+		{name: "http_request_duration_seconds", kind: histogram, buckets: httpBuckets},
+	}
 }
 
 // transferFamilies are there only with a KV connector.

@@ -72,7 +72,7 @@ const (
 	descriptorsPerTransfer = 2
 )
 
-const HandshakeTimeout = 5 * time.Second
+const handshakeTimeout = 5 * time.Second
 
 // announcement is what the side channel answers.
 type announcement struct {
@@ -157,7 +157,7 @@ func (k *connector) announce(l net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(HandshakeTimeout))
+			c.SetDeadline(time.Now().Add(handshakeTimeout))
 			json.NewEncoder(c).Encode(announcement{EngineID: k.id, Engine: program.Version})
 			var asked announcement
 			if json.NewDecoder(io.LimitReader(c, 4096)).Decode(&asked) != nil || asked.Room == nil {
@@ -227,7 +227,7 @@ func (k *connector) fetch(ctx context.Context, from *KVParams, tokens int, m *re
 }
 
 func handshake(ctx context.Context, from *KVParams) error {
-	patience := HandshakeTimeout
+	patience := handshakeTimeout
 	if from.room != nil {
 		patience = roomTimeout
 	}
@@ -240,7 +240,7 @@ func handshake(ctx context.Context, from *KVParams) error {
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(HandshakeTimeout))
+	c.SetDeadline(time.Now().Add(handshakeTimeout))
 	in := bufio.NewReader(io.LimitReader(c, 4096))
 	a, err := heard(in)
 	if err == nil && from.room != nil {

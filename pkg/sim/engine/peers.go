@@ -118,7 +118,7 @@ func (m Peers) remind(limit context.Context, left *atomic.Int32) (stop func()) {
 // announced reads the ranks of a process; -1, which nobody expects, for what is no number.
 func announced(conn net.Conn) ([]int, error) {
 	const longest = 1 << 12
-	conn.SetReadDeadline(time.Now().Add(HandshakeTimeout))
+	conn.SetReadDeadline(time.Now().Add(handshakeTimeout))
 	line, err := bufio.NewReader(io.LimitReader(conn, longest)).ReadString('\n')
 	if err != nil {
 		return []int{-1}, err

@@ -202,31 +202,22 @@ func (f *Planted) set(name, value string) error {
 	if slices.Contains(answerFaultNames, name) {
 		return f.Answer.set(name, value)
 	}
-	var err error
+	if n := f.count(name); n != nil {
+		var err error
+		*n.of, err = Count(name, value, n.most)
+		return err
+	}
 	switch name {
 	case "die-after", "slowing":
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
 			return fmt.Errorf("%s=%q: want a duration above 0, such as 2s", name, value)
 		}
-		if name == "slowing" {
-			f.Slowing = d
-		} else {
-			f.DieAfter = d
-		}
+		*map[string]*time.Duration{"die-after": &f.DieAfter, "slowing": &f.Slowing}[name] = d
 		return nil
 	case "stall", "freeze", "step":
 		m, err := parseMoment(name, value)
 		*map[string]*Moment{"stall": &f.Stall, "freeze": &f.freeze, "step": &f.step}[name] = m
-		return err
-	case "burst":
-		f.Burst, err = Count(name, value, 1<<20)
-		return err
-	case "die-on-request":
-		f.DieOnRequest, err = Count(name, value, 1<<31)
-		return err
-	case "restart-on-request":
-		f.Restart, err = Count(name, value, 1<<31)
 		return err
 	case "absent":
 		if _, err := strconv.ParseUint(value, 10, 16); err != nil {
@@ -234,15 +225,6 @@ func (f *Planted) set(name, value string) error {
 		}
 		f.Absent = value
 		return nil
-	case "exit":
-		f.Exit, err = Count(name, value, 255)
-		return err
-	case "bundle":
-		f.Bundle, err = Count(name, value, 1<<20)
-		return err
-	case "cold":
-		f.Cold, err = Count(name, value, 1<<31)
-		return err
 	case "use", "clock", "heat", "skip", "driver":
 		return f.SMI.set(name, value)
 	case "fail", "abort", "preempt", "corrupt", "warm", "pace":
@@ -254,13 +236,14 @@ func (f *Planted) set(name, value string) error {
 			"warm": &f.Warm, "pace": &f.pace}[name] = share
 		return nil
 	case "miscount":
+		var err error
 		if f.Miscount, err = strconv.ParseFloat(value, 64); err != nil || !(f.Miscount >= 0 && f.Miscount <= 1000) {
 			return fmt.Errorf("miscount=%q: want a factor, such as 1.1", value)
 		}
 		return nil
-	}
-	if text := map[string]*string{"root": &f.Root, "version": &f.Version}[name]; text != nil {
-		if *text = value; value == "" {
+	case "root", "version":
+		*map[string]*string{"root": &f.Root, "version": &f.Version}[name] = value
+		if value == "" {
 			return fmt.Errorf("%s wants a value", name)
 		}
 		return nil
@@ -268,17 +251,22 @@ func (f *Planted) set(name, value string) error {
 	if value != "" {
 		return fmt.Errorf("%s takes no value, got %q", name, value)
 	}
-	switch name {
-	case "die-at-start":
-		f.DieAtStart = true
-	case "never-ready":
-		f.NeverReady = true
-	case "hang":
-		f.Hang = true
-	case "zero-tokens":
-		f.ZeroTokens = true
-	}
+	*map[string]*bool{"die-at-start": &f.DieAtStart, "never-ready": &f.NeverReady, "hang": &f.Hang,
+		"zero-tokens": &f.ZeroTokens}[name] = true
 	return nil
+}
+
+// A bounded is a whole number from 1 to a limit.
+type bounded struct {
+	of   *int
+	most int
+}
+
+// count is the fault of that name which is a whole number, nil if it is none.
+func (f *Planted) count(name string) *bounded {
+	return map[string]*bounded{"burst": {&f.Burst, 1 << 20}, "die-on-request": {&f.DieOnRequest, 1 << 31},
+		"restart-on-request": {&f.Restart, 1 << 31}, "exit": {&f.Exit, 255}, "bundle": {&f.Bundle, 1 << 20},
+		"cold": {&f.Cold, 1 << 31}}[name]
 }
 
 func Count(name, value string, most int) (int, error) {

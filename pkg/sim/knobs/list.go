@@ -152,7 +152,7 @@ func CheckKnobs(names []string, env func(string) string, roles []string) error {
 	}
 	for _, name := range names {
 		switch {
-		case name == SpeedVar:
+		case name == speedVar:
 			return fmt.Errorf("%s is set by profllm for the jobs of a rehearsal\n\thint: profllm rehearse --speed N",
 				name)
 		case strings.HasPrefix(name, KnobPrefix) && !slices.Contains(known, name):

@@ -103,7 +103,7 @@ func TestRoleThatNobodyPlaysIsSaidOnce(t *testing.T) {
 func TestSpeedDividesTimes(t *testing.T) {
 	set := map[string]string{
 		"PROFLLM_SIM_TTFT": "100ms", "PROFLLM_SIM_ITL": "20ms", "PROFLLM_SIM_STARTUP": "1s", "PROFLLM_SIM_JITTER": "0.1",
-		"PROFLLM_ROLE": "serve", SpeedVar: "10",
+		"PROFLLM_ROLE": "serve", speedVar: "10",
 		FaultsVar: "serve:die-after=2s,slowing=5ms,stall=10s@5s,freeze=4s@3s,step=-200ms@2s,cold=8,pace=0.5",
 	}
 	k, err := Read(func(name string) string { return set[name] })
@@ -130,7 +130,7 @@ func TestSpeedDividesTimes(t *testing.T) {
 // seed is another sample, and the speed is in the plan.
 func TestConditionsOfARehearsal(t *testing.T) {
 	set := map[string]string{
-		"PROFLLM_SIM_ITL": "9ms", "PROFLLM_SIM_TTFT": "50ms", "PROFLLM_SIM_SEED": "7", SpeedVar: "20", "OTHER": "1",
+		"PROFLLM_SIM_ITL": "9ms", "PROFLLM_SIM_TTFT": "50ms", "PROFLLM_SIM_SEED": "7", speedVar: "20", "OTHER": "1",
 		FaultsVar: "serve:cold=3",
 	}
 	require.Equal(t, map[string]string{"PROFLLM_SIM_ITL": "9ms", FaultsVar: "serve:cold=3"},

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// SpeedVar is how many times faster than its knobs say the engine goes. A rehearsal
+// speedVar is how many times faster than its knobs say the engine goes. A rehearsal
 // sets it for its jobs, see docs/explanation/decisions/simulated-speed.md.
-const SpeedVar = "PROFLLM_SIM_SPEED"
+const speedVar = "PROFLLM_SIM_SPEED"
 
 // MaxSpeed is the highest speed.
 const MaxSpeed = 1000
 
-// Speed reads SpeedVar; 1 if it is not set.
+// Speed reads speedVar; 1 if it is not set.
 func Speed(env func(string) string) (int, error) {
-	s := env(SpeedVar)
+	s := env(speedVar)
 	if s == "" {
 		return 1, nil
 	}
@@ -24,7 +24,7 @@ func Speed(env func(string) string) (int, error) {
 	if err == nil && (n < 1 || n > MaxSpeed) {
 		err = errors.New("out of range")
 	}
-	return n, Named(SpeedVar, s, fmt.Sprintf("a whole number from 1 to %d", MaxSpeed), err)
+	return n, Named(speedVar, s, fmt.Sprintf("a whole number from 1 to %d", MaxSpeed), err)
 }
 
 // faster divides every time of the simulation by n. Limits, such as how long a
@@ -54,7 +54,7 @@ type Pace struct {
 // PaceOf reads the knobs of the engine's pace.
 func PaceOf(env func(string) string) (Pace, error) {
 	k, err := Read(func(name string) string {
-		if name == SpeedVar {
+		if name == speedVar {
 			return ""
 		}
 		return env(name)

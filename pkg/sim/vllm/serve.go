@@ -22,41 +22,17 @@ const Release = "0.32.0"
 // Serve is `vllm serve`.
 func Serve(ctx context.Context, p program.Process, args []string) int {
 	start := time.Now()
-	switch s := cmp.Or(p.Env("PROFLLM_SIM_FLAGS"), Release); s {
-	case "any":
-	default:
-		release, err := releaseOf(s)
-		if err != nil {
-			return p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or a release of vLLM", err))
-		}
-		if args, err = release.Parse(args); err != nil {
-			return refuse(p, release.Version, err)
-		}
-		if err := arguments.Startable(args); err != nil {
-			return p.Fail(program.Failed, fmt.Errorf("ValueError: %w", err))
-		}
+	args, code, ok := accepted(p, args)
+	if !ok {
+		return code
 	}
-	c, flags, err := parseServe(args)
-	if err != nil {
-		return p.Fail(program.Usage, fmt.Errorf("vllm serve: %w", err))
-	}
-	around, err := parseSpan(&flags)
-	if err != nil {
-		return p.Fail(program.Usage, fmt.Errorf("vllm serve: %w", err))
-	}
-	k, err := knobs.Read(p.Env)
+	set, err := readSettings(p, args)
 	if err != nil {
 		return p.Fail(program.Usage, err)
 	}
-	if release, _, _ := strings.Cut(p.Env("PROFLLM_SIM_FLAGS"), ","); release != "" && release != "any" && arguments.Before(release, "0.13.0") {
-		c.Profile = profilerOfEnv(p.Env)
-	}
-	c.Profile.Ranges = p.Env(engine.RangesVar)
-	if key := p.Env("VLLM_API_KEY"); key != "" && len(c.APIKeys) == 0 {
-		c.APIKeys = []string{key}
-	}
+	c, k := set.config, set.knobs
 	log := &engine.Logger{Writer: p.Stdout, Now: time.Now, PID: os.Getpid()}
-	logStart(p, log, c, k, flags)
+	logStart(p, log, c, k, set.flags)
 
 	if c.Ray && p.Env(ray.Real) == "" { // a real cluster was counted by whoever started us
 		nodes, err := ray.Nodes(ctx, p)
@@ -73,10 +49,10 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 		<-ctx.Done()
 		return program.OK
 	}
-	if err := findCache(ctx, p, &flags); err != nil {
+	if err := findCache(ctx, p, &set.flags); err != nil {
 		return engine.Die(p, log, program.Failed, err.Error())
 	}
-	end, err := meet(ctx, log, c, around)
+	end, err := meet(ctx, log, c, set.around)
 	switch {
 	case ctx.Err() != nil:
 		log.Info("Shutting down before all nodes joined.")
@@ -116,6 +92,55 @@ func releaseOf(s string) (*arguments.Release, error) {
 		}
 	}
 	return arguments.Serve.With(own).One(cmp.Or(version, Release))
+}
+
+// accepted are the arguments as the simulated release of vLLM takes them; ok is false, with an
+// exit code, if it refuses them.
+func accepted(p program.Process, args []string) (_ []string, code int, ok bool) {
+	s := cmp.Or(p.Env("PROFLLM_SIM_FLAGS"), Release)
+	if s == "any" {
+		return args, program.OK, true
+	}
+	release, err := releaseOf(s)
+	if err != nil {
+		return nil, p.Fail(program.Usage, knobs.Named("PROFLLM_SIM_FLAGS", s, "any, or a release of vLLM", err)), false
+	}
+	if args, err = release.Parse(args); err != nil {
+		return nil, refuse(p, release.Version, err), false
+	}
+	if err := arguments.Startable(args); err != nil {
+		return nil, p.Fail(program.Failed, fmt.Errorf("ValueError: %w", err)), false
+	}
+	return args, program.OK, true
+}
+
+// settings are what the command line and the environment say of a server.
+type settings struct {
+	config engine.Config
+	flags  program.Flags
+	around span
+	knobs  knobs.Settings
+}
+
+func readSettings(p program.Process, args []string) (s settings, err error) {
+	if s.config, s.flags, err = parseServe(args); err != nil {
+		return s, fmt.Errorf("vllm serve: %w", err)
+	}
+	if s.around, err = parseSpan(&s.flags); err != nil {
+		return s, fmt.Errorf("vllm serve: %w", err)
+	}
+	if s.knobs, err = knobs.Read(p.Env); err != nil {
+		return s, err
+	}
+	release, _, _ := strings.Cut(p.Env("PROFLLM_SIM_FLAGS"), ",")
+	if release != "" && release != "any" && arguments.Before(release, "0.13.0") {
+		s.config.Profile = profilerOfEnv(p.Env)
+	}
+	s.config.Profile.Ranges = p.Env(engine.RangesVar)
+	if key := p.Env("VLLM_API_KEY"); key != "" && len(s.config.APIKeys) == 0 {
+		s.config.APIKeys = []string{key}
+	}
+	return s, nil
 }
 
 // refuse ends the process as argparse does.

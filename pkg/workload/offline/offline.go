@@ -53,8 +53,8 @@ var Program string
 // OwnClient is the client of tests whose benchmark is profllm's own.
 const OwnClient = "profllm job requests"
 
-// Client is who measures, for the record.
-func Client(benchmark string) string {
+// client is who measures, for the record.
+func client(benchmark string) string {
 	if benchmark == requests {
 		return OwnClient
 	}
@@ -200,7 +200,7 @@ func (w *Workload) checkOptions(c *source.Complaints) {
 			c.Addf(w.cfg.Options.KeyPos(key), "options.%s: profllm sets this option itself", key)
 		case !slices.Contains(names, plain):
 			c.Add(source.Errorf(w.cfg.Options.KeyPos(key), "options.%s is no option of `%s` that profllm knows", key,
-				Client(w.cfg.Benchmark)).Hintf("%s", w.known(plain, names)))
+				client(w.cfg.Benchmark)).Hintf("%s", w.known(plain, names)))
 		case slices.Contains(flags, plain):
 			if !isBool && text != "" || !isBool && !isText {
 				c.Addf(v.Pos, "options.%s is a switch: true or false, not %s", key, v.Describe())
@@ -349,7 +349,7 @@ func (w *Workload) fits(l layout, gpus int) error {
 func (w *Workload) several(l layout) error {
 	if l.dp > 1 && defaultPrompts[w.cfg.Benchmark] == 0 {
 		return source.Errorf(w.cfg.Engine.PosOf(dpKey), "`%s` measures one engine, not %d",
-			Client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\" or \"requests\", or data_parallel_size = 1")
+			client(w.cfg.Benchmark), l.dp).Hintf("set benchmark = \"throughput\" or \"requests\", or data_parallel_size = 1")
 	}
 	if v := w.cfg.Engine.Get(executorKey); v != nil {
 		if name, _ := v.Text(); name != external {
@@ -382,7 +382,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	argv = append(append(argv, w.engine(l)...), w.own()...)
 	file := w.cfg.Benchmark + ".json"
 	s := plan.Service{
-		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Client: Client(w.cfg.Benchmark), GPUs: l.gpus(),
+		Image: w.cfg.DockerImageURL, Model: w.cfg.Model, Client: client(w.cfg.Benchmark), GPUs: l.gpus(),
 		Release:   arguments.Serve.Nearest(arguments.Declared(w.cfg.EngineVersion, w.cfg.DockerImageURL)),
 		Config:    map[string]any{"engine": w.cfg.Engine.Plain()},
 		Benchmark: w.cfg.Options.Plain(),
@@ -409,9 +409,9 @@ const answerLimit = 5 * time.Minute
 
 // profilable says how profilers go around the benchmark.
 func (w *Workload) profilable(release string) *plan.Profilable {
-	p := &plan.Profilable{NoRange: "`" + Client(w.cfg.Benchmark) + "` leaves no result if it opens the range (--profile)"}
+	p := &plan.Profilable{NoRange: "`" + client(w.cfg.Benchmark) + "` leaves no result if it opens the range (--profile)"}
 	if w.cfg.Benchmark == startup || w.cfg.Benchmark == processor {
-		p.NoRange = "`" + Client(w.cfg.Benchmark) + "` cannot open a range"
+		p.NoRange = "`" + client(w.cfg.Benchmark) + "` cannot open a range"
 	}
 	if w.cfg.Benchmark == requests {
 		p.VizOption = "--viztracer"

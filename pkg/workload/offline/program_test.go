@@ -29,7 +29,11 @@ class LLM:
         print("the engine is loaded")
         model = Of(get_vocab_size=lambda: 50000, max_model_len=40)
         self.llm_engine = Of(vllm_config=Of(model_config=model))
-    def get_tokenizer(self): return Of(encode=lambda text: text.split())
+    def get_tokenizer(self):
+        if file := os.environ.get("TOKENIZER"):
+            from transformers import PreTrainedTokenizerFast
+            return PreTrainedTokenizerFast(tokenizer_file=file)
+        return Of(encode=lambda text: text.split())
     def start_profile(self): calls.append({"profile": "start"})
     def stop_profile(self): calls.append({"profile": "stop"})
     def generate(self, prompts, params, use_tqdm=True):
@@ -173,6 +177,37 @@ func TestProgramPrompts(t *testing.T) {
 	require.NotContains(t, err.Error(), "the engine is loaded")
 	_, _, err = ran(t, []string{"OLD=1"}, "--num-prompts", "1")
 	require.Error(t, err, "a release without times")
+}
+
+// tokenizer is a tokenizer.json whose tokens are letters, with a token in front of every prompt.
+const tokenizer = `{"version": "1.0", "truncation": null, "padding": null, "normalizer": null, "decoder": null,
+	"added_tokens": [{"id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
+	"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false},
+	"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+		"pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+		"special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
+	"model": {"type": "WordLevel", "vocab": {"<s>": 0, "a": 1, "?": 2}, "unk_token": "?"}}`
+
+// The lengths by which prompts are left out are those of the library that vLLM takes its
+// tokenizers from, with the tokens that it puts around a prompt.
+func TestVLLMPromptsThatFit(t *testing.T) {
+	home := os.Getenv("VLLM_LAB")
+	if home == "" {
+		require.NotEqual(t, "1", os.Getenv("PROFLLM_REQUIRE_VLLM"), "VLLM_LAB is not set")
+		t.Skip("no real vLLM (make test-vllm)")
+	}
+	t.Setenv("PATH", filepath.Join(home, "venv/bin")+":"+os.Getenv("PATH"))
+	dir := t.TempDir()
+	file, chats := filepath.Join(dir, "tokenizer.json"), filepath.Join(dir, "chats.json")
+	require.NoError(t, os.WriteFile(file, []byte(tokenizer), 0o644))
+	require.NoError(t, os.WriteFile(chats, []byte(`[{"conversations": [{"from": "human", "value": "aaaaaaaaaa"}]},
+		{"conversations": [{"from": "human", "value": "aaaaaaaaa"}]}]`), 0o644))
+	env := []string{"TOKENIZER=" + file, "USE_TORCH=0", "HF_HUB_OFFLINE=1"}
+	calls, _, err := ran(t, env, "--num-prompts", "1", "--dataset-path", chats, "--output-len", "30")
+	require.NoError(t, err)
+	require.Equal(t, []any{"aaaaaaaaa"}, calls[2].Prompts, "1 + 10 + 30 tokens are more than the engine's 40")
+	_, _, err = ran(t, env, "--num-prompts", "2", "--dataset-path", chats, "--output-len", "30")
+	require.ErrorContains(t, err, "Prompts left out: 1, longer than 40 tokens")
 }
 
 // Profilers are open during the measured requests only.
