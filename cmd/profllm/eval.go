@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/eval"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/regular"
 	standin "github.com/profllm/profllm/pkg/sim/program"
 )
@@ -178,6 +179,9 @@ func (c *evalGSM8KCmd) continued(
 		if c.Save != "" {
 			a.logf("continue: the same command, with the answers in %s", relative(answers))
 		}
+		return err
+	}
+	if err := lease.Check(ctx); err != nil {
 		return err
 	}
 	return a.score(book, out)

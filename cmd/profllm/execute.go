@@ -167,7 +167,36 @@ type cli struct {
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and date."`
 }
 
-func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) {
+func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) { return parserOf(a, c, exit) }
+
+// parse parses a command line. Without a context, the program is over, with the code.
+func (a *app) parse(ctx context.Context, args []string) (*kong.Kong, *kong.Context, int) {
+	if parser, kctx := a.parseFrequent(args); kctx != nil {
+		return parser, kctx, exitOK
+	}
+	var c cli
+	parser, err := newParser(a, &c, func(int) { a.helped = true })
+	if err != nil {
+		fmt.Fprintln(a.stderr, "profllm:", err)
+		return nil, nil, exitInternal
+	}
+	args = commandline.WithHelp(parser.Model.Node, args)
+	kctx, err := parser.Parse(args)
+	if a.helped {
+		return nil, nil, exitOK
+	}
+	if err != nil {
+		err = usageError(parser, args, err)
+		a.say(terminal.Bad, err.Error())
+		a.answer.wanted = commandline.LooksLikeJSON(args)
+		return nil, nil, a.finish(ctx, exitUsage, err)
+	}
+	a.wide = c.Wide
+	return parser, kctx, exitOK
+}
+
+// parserOf is the parser of a struct of commands.
+func parserOf(a *app, c any, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
 		kong.Vars{
 			"version": build(), "writable": list(interchange.Writable(), ","), "runtimes": list(job.Runtimes, ","),
@@ -202,27 +231,14 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	printed := &counted{Writer: stdout}
 	a.stdout, a.stderr = printable.NewWriter(printed), printable.NewWriter(stderr)
 	a.answer = &answer{printed: printed}
-	var c cli
-	parser, err := newParser(a, &c, func(int) { a.helped = true })
-	if err != nil {
-		fmt.Fprintln(a.stderr, "profllm:", err)
-		return exitInternal
+	parser, kctx, code := a.parse(ctx, argv[1:])
+	if kctx == nil {
+		return code
 	}
-	args := commandline.WithHelp(parser.Model.Node, argv[1:])
-	kctx, err := parser.Parse(args)
-	if a.helped {
-		return exitOK
-	}
-	if err != nil {
-		err = usageError(parser, args, err)
-		a.say(terminal.Bad, err.Error())
-		a.answer.wanted = commandline.LooksLikeJSON(args)
-		return a.finish(ctx, exitUsage, err)
-	}
-	a.answer.wanted, a.wide = commandline.AsksJSON(kctx), c.Wide
+	a.answer.wanted = commandline.AsksJSON(kctx)
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	a.command = kctx.Selected().FullPath()
-	err = campaign.Interruption(ctx, kctx.Run(a, parser))
+	err := campaign.Interruption(ctx, kctx.Run(a, parser))
 	return a.finish(ctx, a.code(ctx, err), err)
 }
 

@@ -61,7 +61,7 @@ func inJob(argv []string, jobID string) bool {
 }
 
 // simulated are the names under which profllm is a simulated program.
-var simulated = []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi"}
+var simulated = []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi", "aiperf", "genai-perf"}
 
 // isStandIn reports whether profllm acts as another program under a name.
 func isStandIn(name string) bool {

@@ -45,6 +45,7 @@ var requirementAreas = map[string]string{
 	"MET":  "definitions of metrics",
 	"OFF":  "benchmarks without a server",
 	"OUT":  "reported metrics",
+	"P":    "NVIDIA Dynamo and AIPerf",
 	"PAR":  "parallelism and GPUs",
 	"PERF": "live monitoring",
 	"PRF":  "profilers of servers",

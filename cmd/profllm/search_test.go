@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/load/loadtest"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/search/runner"
 )
 
@@ -78,6 +79,16 @@ func TestBenchSearchWithAnotherClient(t *testing.T) {
 	require.Contains(t, o.stdout, "the highest max_concurrency within p99_ttft_ms <= 500 is 11: it holds at 11 and fails at 12")
 	d := readSearch(t, filepath.Join(dir, "s"))
 	require.Equal(t, 299, d.Probes[0].NumPrompts)
+
+	o = profllm(t, dir, nil, "collect", "--offline", "s")
+	require.Equal(t, exitOK, o.code, o.stderr)
+	r := readResult(t, filepath.Join(dir, "s"))
+	require.Equal(t, d.Answers, r.Search)
+	require.Equal(t, 50.0, r.Results.Latency[result.TTFT].Percentiles[99], "the numbers at the highest load that holds")
+	require.NoFileExists(t, filepath.Join(dir, "s", d.Probes[0].Name, "result.json"))
+	o = profllm(t, dir, nil, "report", "s")
+	require.Contains(t, o.stdout, "Search: s: "+d.Answers[0].Sentence)
+	require.NotContains(t, o.stdout, d.Probes[0].Name)
 }
 
 func TestBenchSearchMistakes(t *testing.T) {

@@ -40,7 +40,8 @@ func vllmLab(t *testing.T) (dir, home string) {
 	t.Helper()
 	home = vllmHome(t)
 	dir = lab(t)
-	for _, name := range []string{"site.toml", "scenario.toml", "clients.toml", "sweep.toml", "tests/vllm-cpu.toml"} {
+	for _, name := range []string{"site.toml", "scenario.toml", "clients.toml", "sweep.toml", "search.toml",
+		"tests/vllm-cpu.toml"} {
 		data, err := os.ReadFile(filepath.Join("../../examples/vllm-lab", name))
 		require.NoError(t, err)
 		to := filepath.Join(dir, name)
@@ -376,6 +377,40 @@ func TestVLLMSweep(t *testing.T) {
 	t.Logf("vllm bench sweep serve: %.1f s for the same points", vllmSweep(t, home).Seconds())
 }
 
+// A search on the real engine, whose loads vLLM's own client measures: each probe is a run of
+// `vllm bench serve`, and the record has the numbers of the best.
+func TestVLLMSearch(t *testing.T) {
+	dir, _ := vllmLab(t)
+	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "search.toml", "--wait")
+	require.Equal(t, exitOK, o.code)
+	d := only(t, dir)
+	r := readResult(t, d)
+	require.Equal(t, result.Completed, r.Status)
+	require.True(t, r.Validity.Valid, r.Validity.Words)
+	require.False(t, r.Simulated)
+	require.Len(t, r.Search, 1)
+	s, probes := r.Search[0], readSearch(t, filepath.Join(d, run.RawDir)).Probes
+	require.Len(t, probes, s.Probes)
+	require.True(t, s.Low != nil || s.High != nil || s.Measured != nil, s.Sentence)
+	for _, p := range probes {
+		var file struct {
+			Tokenizer string `json:"tokenizer_id"` // which only vLLM's client writes
+			Completed int
+			Most      float64 `json:"max_concurrency"`
+		}
+		require.NoError(t, run.ReadJSON(filepath.Join(d, run.RawDir, p.Name, "vllm-bench.json"), &file))
+		require.NotEmpty(t, file.Tokenizer)
+		require.Equal(t, p.Value, file.Most)
+		require.Equal(t, p.NumPrompts, file.Completed)
+		t.Logf("%s: max_concurrency %g, %.1f s, %v", p.Name, p.Value, p.Seconds, p.Holds)
+	}
+	if s.Measured != nil {
+		require.EqualValues(t, *s.Measured, *r.Results.MaxConcurrency)
+	}
+	report := profllm(t, dir, nil, "report", "results")
+	require.Contains(t, report.stdout, s.Sentence)
+}
+
 // vllmSweep runs the same points with vLLM's own command, on one node of the lab.
 func vllmSweep(t *testing.T, home string) time.Duration {
 	t.Helper()
@@ -451,13 +486,25 @@ func TestVLLMOffline(t *testing.T) {
 	site, err := os.ReadFile("../../examples/vllm-lab/site.toml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "site.toml"), []byte(strings.ReplaceAll(string(site), "@LAB@", home)), 0o644))
+	pictures := filepath.Join(dir, "llava")
+	python := exec.Command(filepath.Join(home, "venv/bin/python"), "../../examples/vllm-lab/pictures.py",
+		filepath.Join(home, "tiny"), pictures)
+	out, err := python.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	text := "name = \"offline\"\n"
 	for kind, options := range map[string]string{
+		"mm-processor": "num_prompts = 12\nnum_warmups = 2\nrandom_input_len = 16\nrandom_output_len = 4\n" +
+			"random_mm_base_items_per_request = 1\nrandom_mm_limit_mm_per_prompt = { image = 1, video = 0 }\n" +
+			"random_mm_bucket_config = \"{(64, 64, 1): 1.0}\"",
 		"latency":    "input_len = 32\noutput_len = 8\nbatch_size = 4\nnum_iters_warmup = 1\nnum_iters = 5",
 		"throughput": "num_prompts = 16\nrandom_input_len = 32\nrandom_output_len = 8",
 		"startup":    "num_iters_cold = 1\nnum_iters_warmup = 1\nnum_iters_warm = 1",
 		"requests":   "num_prompts = 16\ninput_len = 32\noutput_len = 8",
 	} {
+		model := filepath.Join(home, "tiny")
+		if kind == "mm-processor" {
+			model = pictures
+		}
 		text += fmt.Sprintf(`
 [[Tests]]
 id = %q
@@ -475,7 +522,7 @@ gpu_memory_utilization = 0.3
 distributed_executor_backend = "uni"
 [Tests.cmd_args.options]
 %s
-`, kind, kind, filepath.Join(home, "tiny"), options)
+`, kind, kind, model, options)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
 	o := profllm(t, dir, nil, "run", "--system", "site.toml", "s.toml")
@@ -493,6 +540,12 @@ distributed_executor_backend = "uni"
 			require.EqualValues(t, 16*8, *off.Throughput.OutputTokens, "an end of text ends no answer")
 		case "startup":
 			require.Equal(t, 1, *off.Startup.Cold.N)
+		case "mm-processor":
+			p := off.Processor
+			require.Equal(t, []int{12, 0, 12}, []int{*p.Completed, *p.Failed, int(*p.EncoderCalls)})
+			require.Positive(t, *p.Encoder.Mean)
+			require.Greater(t, *p.E2EL.Mean, *p.Preprocessing.Mean)
+			require.Len(t, p.HFProcessor.Percentiles, 4)
 		case "requests":
 			require.Equal(t, 16, *off.Requests.TTFT.N)
 			require.Positive(t, off.Requests.TTFT.Percentiles["50"])

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/run"
@@ -63,10 +64,17 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 			return nil, as(Interrupted,
 				fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s", c.relative(rootOf(dirs[0]))))
 		}
-		if len(over) > before {
-			pause = soon(len(dirs)) / 2 // its job is about to end
+		if len(over) > before { // its job is about to end
+			if pause = soon(len(dirs)) / 2; allOver(dirs, states, over) {
+				pause = shortLook / 2 // nothing else is awaited
+			}
 		}
 	}
+}
+
+// allOver reports whether every run whose job is not over says on disk that it is.
+func allOver(dirs []string, states map[string]run.State, over map[string]bool) bool {
+	return !slices.ContainsFunc(dirs, func(dir string) bool { return !states[dir].Final() && !over[dir] })
 }
 
 // rootOf is the scenario's directory of a run, or the run's own.
@@ -89,15 +97,16 @@ func jitter(d time.Duration) time.Duration {
 // It returns false when the command was interrupted.
 func (c *Client) idle(ctx context.Context, pause time.Duration, dirs []string, states map[string]run.State,
 	over map[string]bool, show func(map[string]run.State)) bool {
-	look := max(time.Second, time.Duration(len(dirs))*lookCost)
+	look, shown := max(shortLook, time.Duration(len(dirs))*lookCost), c.Now()
 	for end := c.Now().Add(pause); c.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-time.After(min(pause, look)):
 		}
-		if show != nil {
+		if now := c.Now(); show != nil && now.Sub(shown) >= showEach {
 			show(states)
+			shown = now
 		}
 		for _, dir := range dirs {
 			if states[dir].Final() || over[dir] {
@@ -111,6 +120,12 @@ func (c *Client) idle(ctx context.Context, pause time.Duration, dirs []string, s
 	}
 	return ctx.Err() == nil
 }
+
+// shortLook is the shortest pause between two looks at the files, showEach that between two calls of show.
+const (
+	shortLook = 100 * time.Millisecond
+	showEach  = time.Second
+)
 
 // lookCost is how much longer the pause between two looks at the files gets with
 // each run: a shared file system has other users.

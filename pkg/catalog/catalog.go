@@ -27,6 +27,7 @@ import (
 	"github.com/profllm/profllm/pkg/launcher/pyxis"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/workload/bash"
 	"github.com/profllm/profllm/pkg/workload/command"
@@ -149,9 +150,23 @@ func BySGLang(t scenario.Test) bool {
 	return t.Client == SGLang || t.Client == "" && t.Template == SGLang
 }
 
+// ByVLLMs reports whether vLLM's client measures the test, or profllm's, which has its arguments.
+func ByVLLMs(t scenario.Test) bool { return !BySGLang(t) && !ByAIPerf(t) }
+
+// ByAIPerf reports whether AIPerf or its predecessor measures the test.
+func ByAIPerf(t scenario.Test) bool { return t.Client == aiperf.Name || t.Client == aiperf.GenAI }
+
 // NewClient makes the client that the test names, or the one of its engine.
 func NewClient(t scenario.Test) (LoadClient, error) {
-	if BySGLang(t) {
+	switch {
+	case ByAIPerf(t):
+		unchecked, _ := t.CmdArgs.Get("unchecked_options").Text()
+		return aiperf.New(aiperf.Client{Name: t.Client, Program: t.ClientProgram, Unchecked: serving.Names(unchecked)},
+			t.Pos, t.BenchArgs)
+	case len(t.ClientProgram) > 0:
+		return nil, source.Errorf(t.PosOf("client_program"), "test %q: client_program is of client = %q only", t.ID,
+			aiperf.Name).Hintf("remove it")
+	case BySGLang(t):
 		return benchsglang.New(t.Pos, t.BenchArgs, sglangClient(t))
 	}
 	l, err := vllmserve.New(t.Client, t.PosOf("client"), t.BenchArgs)
@@ -224,7 +239,7 @@ func DefaultModel(template string) string {
 var Benches = []collect.Parser{
 	collect.Of{Parser: benchsglang.Parser{File: "raw/" + benchsglang.DefaultFile}, Client: ofSGLang},
 	collect.Of{Parser: benchsglang.Parser{}, Client: ofSGLang},
-	aiperf.Parser{Dir: "raw"}, aiperf.Parser{},
+	collect.Of{Parser: aiperf.Parser{Dir: "raw"}, Client: ofAIPerf}, collect.Of{Parser: aiperf.Parser{}, Client: ofAIPerf},
 	guidellm.Parser{Dir: "raw"}, guidellm.Parser{},
 	inferenceperf.Parser{Dir: "raw"}, inferenceperf.Parser{},
 	collect.Of{Parser: vllmserve.Parser{File: "raw/vllm-bench.json", Log: "logs/bench-0.log"}, Client: ofVLLM},
@@ -243,6 +258,9 @@ func ofOffline(client string) bool {
 // modules of SGLang.
 func ofVLLM(client string) bool   { return strings.HasSuffix(client, " bench serve") }
 func ofSGLang(client string) bool { return strings.HasPrefix(client, "sglang.") }
+
+// ofAIPerf tells AIPerf and GenAI-Perf.
+func ofAIPerf(client string) bool { return client == aiperf.Name || client == aiperf.GenAI }
 
 // Evals read the accuracy, likewise.
 var Evals = []collect.Parser{

@@ -58,7 +58,7 @@ func (l Load) Measure(ctx context.Context, c Client) error {
 		err = closed
 	}
 	err = Interrupted(ctx, err)
-	if ctx.Err() == nil || l.Result == "" || errors.Is(context.Cause(ctx), lease.ErrLost) {
+	if ctx.Err() == nil || l.Result == "" || errors.Is(context.Cause(ctx), lease.ErrLost) || lease.Check(ctx) != nil {
 		return err
 	}
 	if gone := os.Remove(l.Result); !errors.Is(gone, fs.ErrNotExist) {

@@ -91,7 +91,7 @@ func (c *Collector) explain(e *evidence, d *draft) {
 // else is wrong with the run.
 func unanswered(r *result.Result) bool {
 	return r.Validity.Check("search-unanswered").Outcome == result.Fail &&
-		r.Validity.Check("phase-failed").Outcome == result.Pass
+		r.Validity.Check("phase-failed").Outcome != result.Fail
 }
 
 // tooManyFailed reports whether a check refuses the numbers for requests that failed.

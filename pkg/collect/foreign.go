@@ -18,6 +18,10 @@ func addForeign(e *evidence, d *draft) {
 	}
 	d.facts.Planned.NoBenchmark = d.empty && d.record.Accuracy != nil // an evaluation's files, and no client's
 	d.record.Provenance.Foreign = foreignProgram(d.record)
+	if d.searched {
+		d.record.Provenance.Foreign = searchProgram
+		d.record.Provenance.Simulated = d.record.Simulated
+	}
 }
 
 // foreign reports whether files of a client lie here by themselves, neither in a run

@@ -27,6 +27,7 @@ func TestForeignFiles(t *testing.T) {
 		"perf":      {"stage_0_lifecycle_metrics.json": "inferenceperf/testdata/stages/stage_0_lifecycle_metrics.json"},
 		"latency":   {"latency.json": "vllmoffline/testdata/real/latency.json"},
 		"offline":   {"throughput.json": "vllmoffline/testdata/real/throughput.json", "startup.json": "vllmoffline/testdata/real/startup.json"},
+		"pictures":  {"mm-processor.json": "vllmoffline/testdata/real/mm-processor.json"},
 		"eval/m__1": {"results_2026-11-22T01-18-52.json": "lmeval/testdata/lm_eval_gsm8k.json"},
 		"both":      {"benchmarks.json": "guidellm/testdata/v0.7.json", "lm_eval.json": "lmeval/testdata/lm_eval_gsm8k.json", "latency.json": "vllmoffline/testdata/real/latency.json"},
 	} {
@@ -39,6 +40,7 @@ func TestForeignFiles(t *testing.T) {
 	// The same names of other programs are nobody's run.
 	write(t, root, "others/benchmarks.json", `{"context": {}, "benchmarks": [{"name": "BM_Sort/8"}]}`)
 	write(t, root, "others/latency.json", `{"p99": 5}`)
+	write(t, root, "others/mm-processor.json", `{"completed": 5}`)
 	write(t, root, "others/results_2026.json", `{"winner": "b"}`)
 
 	dirs, err := run.Find(root)
@@ -49,7 +51,7 @@ func TestForeignFiles(t *testing.T) {
 		require.NoError(t, err)
 		got[rel] = only(t, collector(t), dir, nil)
 	}
-	require.Len(t, got, 10)
+	require.Len(t, got, 11)
 	for name, want := range map[string]struct {
 		foreign string
 		status  result.Status
@@ -57,7 +59,7 @@ func TestForeignFiles(t *testing.T) {
 		"vllm": {"vllm-serve", result.Completed}, "sglang": {"sglang-bench", result.Partial}, "aiperf": {"aiperf", result.Completed},
 		"guidellm": {"guidellm", result.Completed}, "named": {"guidellm", result.Completed}, "perf": {"inference-perf", result.Completed},
 		"latency": {"vllm-latency", result.Completed}, "offline": {"vllm-offline", result.Completed}, "eval/m__1": {"lm-eval", result.Completed},
-		"both": {"guidellm", result.Completed},
+		"both": {"guidellm", result.Completed}, "pictures": {"vllm-mm-processor", result.Completed},
 	} {
 		r := got[name]
 		require.NotNil(t, r, name)

@@ -4,24 +4,37 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"path"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 )
 
-// searchFile is what a search for the highest load leaves beside its probes.
-const searchFile = "raw/search.json"
+// searchProgram is what measured a search outside of a job.
+const searchProgram = "profllm bench search"
 
 // addSearch adds the answers of a search.
 func addSearch(e *evidence, d *draft) {
-	data, name, err := packed.Read(e.files, searchFile, regular.Record)
+	place := run.SearchFile // of a search outside of a job
+	if e.plan != nil {
+		place = path.Join(run.RawDir, run.SearchFile)
+	}
+	data, name, err := packed.Read(e.files, place, regular.Record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	var file struct {
-		Answers []*result.Search `json:"answers"`
+		Schema string `json:"schema"`
+		Probes []struct {
+			Began time.Time `json:"began"`
+		} `json:"probes"`
+		Answers   []*result.Search `json:"answers"`
+		Simulated bool             `json:"simulated"`
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &file)
@@ -29,6 +42,15 @@ func addSearch(e *evidence, d *draft) {
 	if err != nil {
 		d.late.add(result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
 		return
+	}
+	if e.plan == nil {
+		if !strings.HasPrefix(file.Schema, "profllm.search/") { // another program's
+			return
+		}
+		d.record.Simulated = d.record.Simulated || file.Simulated
+		if len(file.Probes) > 0 {
+			d.record.Timestamp = file.Probes[0].Began.UTC()
+		}
 	}
 	d.searched = true
 	d.record.Search = slices.DeleteFunc(file.Answers, func(s *result.Search) bool { return s == nil })

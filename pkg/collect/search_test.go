@@ -113,3 +113,73 @@ func TestSearchWhoseNumbersAreGone(t *testing.T) {
 	require.Equal(t, result.Failed, r.Status)
 	require.Contains(t, r.Validity.Words, "result-missing")
 }
+
+// The folder of a search outside of a job is one run: its record has the answer, and is judged as that of a
+// search in a job. Its probes and its capacity are no runs of their own.
+func TestSearchOutsideAJob(t *testing.T) {
+	data, err := os.ReadFile("../bench/vllmserve/testdata/real/serve.json")
+	require.NoError(t, err)
+	const head = `{"schema": "profllm.search/1", "simulated": true, "probes": [{"name": "probe-001", "began": "2026-11-21T05:00:00Z"}],
+"answers": [{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"], "probability": 0.99, "probes": 2, "seconds": 3, `
+	for name, c := range map[string]struct {
+		answer  string
+		numbers bool
+		status  result.Status
+		verdict result.Verdict
+		word    string
+	}{
+		"found": {`"outcome": "found", "low": 8, "high": 9, "measured": 8, "sentence": "8"}`, true, result.Completed, result.VerdictValid, ""},
+		"none":  {`"outcome": "lowest-fails", "high": 1, "sentence": "even 1 does not"}`, false, result.Completed, result.VerdictValid, "no-load-holds"},
+		"broken": {`"outcome": "no-valid-results", "edge": 8, "why": "request-errors", "sentence": "no answer"}`, false, result.Failed,
+			result.VerdictInvalid, "search-unanswered"},
+		"killed": {`"outcome": "interrupted", "low": 8, "measured": 8, "sentence": "8 or more"}`, false, result.Failed,
+			result.VerdictInvalid, "search-unanswered"},
+		"lost": {`"outcome": "found", "low": 8, "high": 9, "measured": 8, "sentence": "8"}`, false, result.Failed,
+			result.VerdictInvalid, "result-missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "s")
+			write(t, dir, "search.json", head+c.answer+"]}")
+			for _, part := range []string{"probe-001", "capacity", "capacity-failed"} {
+				write(t, filepath.Join(dir, part), "vllm-bench.json", string(data))
+			}
+			if c.numbers {
+				write(t, dir, "vllm-bench.json", string(data))
+			}
+			found, err := run.Find(filepath.Dir(dir))
+			require.NoError(t, err)
+			require.Equal(t, []string{dir}, found)
+			r := only(t, collector(t), dir, nil)
+			require.Equal(t, c.status, r.Status)
+			require.Equal(t, c.verdict, r.Validity.Verdict, r.Validity.Words)
+			if c.word != "" {
+				require.Contains(t, r.Validity.Words, c.word)
+			}
+			require.True(t, r.Failure == nil || name == "lost", "nothing broke but what the checks say")
+			require.Len(t, r.Search, 1)
+			require.Equal(t, 2, r.Search[0].Probes)
+			require.Equal(t, "profllm bench search", r.Provenance.Foreign)
+			require.True(t, r.Simulated)
+			require.Equal(t, c.numbers, r.Results.CompletedRequests != nil)
+			encoded, err := resulttest.Marshal(r)
+			require.NoError(t, err)
+			require.NoError(t, result.Validate(encoded))
+		})
+	}
+}
+
+// A search.json of another program says nothing, and its folder is no run.
+func TestSearchOfAnotherProgram(t *testing.T) {
+	data, err := os.ReadFile("../bench/vllmserve/testdata/real/serve.json")
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "s")
+	write(t, dir, "search.json", `{"answers": [{"outcome": "found"}]}`)
+	write(t, filepath.Join(dir, "probe-1"), "vllm-bench.json", string(data))
+	found, err := run.Find(dir)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(dir, "probe-1")}, found)
+	write(t, dir, "vllm-bench.json", string(data))
+	r := only(t, collector(t), dir, nil)
+	require.Empty(t, r.Search)
+	require.Equal(t, "vllm-serve", r.Provenance.Foreign)
+}

@@ -144,9 +144,16 @@ func checkMetrics(s *scenario.Scenario) error {
 		if t.Repeat.Until == nil {
 			continue
 		}
-		for _, name := range t.Repeat.Until.Metrics {
+		for i, name := range t.Repeat.Until.Metrics {
 			if _, err := metric.Find(name); err != nil {
-				c.Addf(t.Repeat.Pos, "repeat of test %q: %v", t.ID, err)
+				pos, of := t.Repeat.Pos, new(source.Error)
+				if keys := t.Table.Table("repeat"); keys.Has("metrics") {
+					pos = keys.ElementPos("metrics", i)
+				}
+				if !errors.As(err, &of) {
+					of.Msg = err.Error()
+				}
+				c.Add(source.Errorf(pos, "test %q: repeat.metrics: %s", t.ID, of.Msg).Hintf("%s", of.Hint))
 			}
 		}
 	}

@@ -25,7 +25,13 @@ import (
 // WriteFile replaces a file as a whole, and keeps the permissions of an old one.
 // What killed writers left beside it is taken away.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	if err := replace(path, bytesOf(data), mode, synced); err != nil {
+	return WriteFileIf(path, data, mode, nil)
+}
+
+// WriteFileIf is WriteFile, but asks once more when only the name is left to be given: with an error
+// of still, the old file stays. nil: nothing is asked.
+func WriteFileIf(path string, data []byte, mode fs.FileMode, still func() error) error {
+	if err := replace(path, bytesOf(data), mode, synced, still); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -40,7 +46,7 @@ func WriteBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
 		}
 		return b.Flush()
 	}
-	if err := replace(path, buffered, mode, synced); err != nil {
+	if err := replace(path, buffered, mode, synced, nil); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -52,10 +58,10 @@ func WriteBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
 // file systems may keep it empty; every reader refuses an empty file, and the next
 // collection finds that it is not the record and writes it again.
 func WriteUnsynced(path string, data []byte) error {
-	return replace(path, bytesOf(data), 0o644, unsynced)
+	return replace(path, bytesOf(data), 0o644, unsynced, nil)
 }
 
-func replace(path string, write content, mode fs.FileMode, d durability) error {
+func replace(path string, write content, mode fs.FileMode, d durability, still func() error) error {
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
 		mode = st.Mode().Perm()
 	}
@@ -63,7 +69,13 @@ func replace(path string, write content, mode fs.FileMode, d durability) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if still != nil {
+		err = still()
+	}
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return nil

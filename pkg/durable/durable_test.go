@@ -146,3 +146,18 @@ func TestWriteByReplacesAsAWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 }
+
+// A file whose writer may no longer write it stays, and nothing is left beside it.
+func TestWriteFileIf(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	require.NoError(t, WriteFileIf(path, []byte("old"), 0o644, func() error { return nil }))
+	lost := errors.New("lost")
+	require.ErrorIs(t, WriteFileIf(path, []byte("new"), 0o644, func() error { return lost }), lost)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}

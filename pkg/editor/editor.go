@@ -151,7 +151,7 @@ func inner(path string) *schema {
 	case "scenario.entry/accept":
 		return thresholds()
 	case "scenario.entry/client":
-		return enum("vllm", "sglang", "profllm")
+		return enum("vllm", "sglang", "profllm", "aiperf", "genai-perf")
 	}
 	return nil
 }

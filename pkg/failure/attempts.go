@@ -12,7 +12,15 @@ var (
 	retrying = regexp.MustCompile(`(?i)\b(?:retry(?:ing)?|retries left|will (?:re)?try(?: again)?|reconnect\w*|attempt \d+(?:/| of )\d+|backing off|sleeping \d)`)
 	// warning is how a line says that it is no end.
 	warning = regexp.MustCompile(`(?i)\bWARN(?:ING)?\b`)
+	// refusedForGood is how lm-eval warns of an answer that further attempts do not change: the
+	// exception that ends it names the status, but not the server's reason.
+	refusedForGood = regexp.MustCompile(`API request failed(?:! Status code: 40[0134]\b| with error message: .*"code": ?40[0134]\b)`)
 )
+
+// isPassing reports whether a line is a warning, or tells of an attempt that will be repeated.
+func isPassing(line string) bool {
+	return (warning.MatchString(line) || retrying.MatchString(line)) && !refusedForGood.MatchString(line)
+}
 
 // successWords are in the lines that succeeded looks at, in lower case.
 var successWords = []string{"initial test run completed", "application startup complete", "ray runtime started",

@@ -424,7 +424,7 @@ func (s *scanner) finding(e *entry, x span) Finding {
 	before := linesBefore(s.text, x.start, backLines)
 	said := cmp.Or(x.text, inJSON(line, e.re), s.whole(x, before))
 	f := Finding{ID: e.ID, Kind: e.Kind, Line: redact.Line(clip(said)), No: x.no, Stopping: s.stopping,
-		Passing: warning.MatchString(line) || retrying.MatchString(line) || s.retriesBelow(x)}
+		Passing: isPassing(line) || s.retriesBelow(x)}
 	f.Rank = rankOf(line)
 	if f.Rank == "" && s.log.Rank > 0 {
 		f.Rank = strconv.Itoa(s.log.Rank)

@@ -20,6 +20,8 @@ var stamps = []struct {
 	{regexp.MustCompile(`(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?)`), "2006-01-02T15:04:05"},
 	// Ray, NIXL: "2026-11-21 01:32:52,754"
 	{regexp.MustCompile(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)`), "2006-01-02 15:04:05"},
+	// lm-eval: "2026-11-26:15:37:54 WARNING  [models.api_models:521] "
+	{regexp.MustCompile(`(\d{4}-\d\d-\d\d:\d\d:\d\d:\d\d) `), "2006-01-02:15:04:05"},
 	// nginx: "2026/11/21 12:28:10"
 	{regexp.MustCompile(`(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)`), "2006/01/02 15:04:05"},
 	// glog, PyTorch, NCCL: "[E1121 20:27:21.426415540 "

@@ -28,9 +28,10 @@ const GuardEnds = syscall.SIGUSR1
 // Limits of what Guard does once it is told to end.
 const (
 	// from TERM to KILL of a daemon; the lowest KillWait of sites is 5 s
-	strayGrace = 2 * time.Second
-	gpuRelease = 2 * time.Second                          // for the driver to free the memory of a killed process
-	guardWait  = strayGrace + gpuRelease + 12*time.Second // a busy node needs seconds to begin
+	strayGrace  = 2 * time.Second
+	straySettle = time.Second / 2                          // before TERM, if the job does not end by force
+	gpuRelease  = 2 * time.Second                          // for the driver to free the memory of a killed process
+	guardWait   = strayGrace + gpuRelease + 12*time.Second // a busy node needs seconds to begin
 )
 
 // Guard does what Node does, and then stays on the node until end closes or ctx ends, as
@@ -80,7 +81,9 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	case <-time.After(printPause): // a file system that does not answer must not keep the node from being cleaned
 	}
 	forced := abandoned || ctx.Err() != nil
-	if forced { // Slurm may kill this process before a stubborn role, on which it waits
+	if !forced {
+		sweep.Settle = straySettle
+	} else { // Slurm may kill this process before a stubborn role, on which it waits
 		sweep.Changed = func(ended []node.Ended) {
 			if err := j.writeLeft(host, outlived(ended), false); err != nil {
 				j.logf("%v", err)

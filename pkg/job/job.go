@@ -139,7 +139,8 @@ func (j *Job) linkEngine(binary string) error {
 	if err := os.MkdirAll(j.path("bin"), 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi"} {
+	for _, name := range []string{"vllm", "ray", "python3", "nsys", "viztracer", "nvidia-smi", "aiperf",
+		"genai-perf"} {
 		link := j.path("bin", name)
 		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

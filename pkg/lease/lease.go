@@ -193,22 +193,44 @@ const renewEvery = time.Minute
 
 // Hold acquires a lease and keeps it renewed until release. held ends if the lease is lost, which may
 // happen to a process that was stopped for long. what, for that error, is what is written under the lease.
+//
+// held ends at the next renewal only. Before each write under the lease, ask [Check].
 func Hold(ctx context.Context, dir, what string, o Options) (held context.Context, release func() error, err error) {
 	l, err := Acquire(dir, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
-	stop := l.KeepRenewed(held, cmp.Or(o.Renew, renewEvery), func(err error) {
+	lost := func(err error) error {
 		if errors.Is(err, ErrLost) {
-			cancel(fmt.Errorf("%s: %w", what, err))
+			err = fmt.Errorf("%s: %w", what, err)
+			cancel(err)
 		} // else the disk may be back before the lease counts as abandoned
-	})
+		return err
+	}
+	stop := l.KeepRenewed(held, cmp.Or(o.Renew, renewEvery), func(err error) { _ = lost(err) })
+	held = context.WithValue(held, checkKey{}, func() error { return lost(l.own()) })
 	return held, func() error {
 		stop()
 		cancel(nil)
 		return l.Release()
 	}, nil
+}
+
+// checkKey is the key of a context's check of its lease.
+type checkKey struct{}
+
+// Check looks whether the lease under which a context was made by [Hold] is still held, also once the
+// context has ended. The error is ErrLost if another command has taken over, and that of the folder if
+// it cannot be read, which shows nothing. A context without a lease has nothing to lose.
+//
+// A holder that is stopped between Check and its write can still write, so Check comes last before the
+// write; durable.WriteFileIf asks there.
+func Check(ctx context.Context) error {
+	if check, ok := ctx.Value(checkKey{}).(func() error); ok {
+		return check()
+	}
+	return nil
 }
 
 // Release gives the lease back. One that was lost is left to whoever has it.

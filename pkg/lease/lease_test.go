@@ -424,3 +424,25 @@ func TestHoldLost(t *testing.T) {
 	_, err = lease.Acquire(dir, options())
 	require.Equal(t, "other", requireHeld(t, err).Host)
 }
+
+// Who asks before a write hears at once that another command has taken over, not only at the next renewal,
+// and also after the context has ended for another reason.
+func TestCheck(t *testing.T) {
+	require.NoError(t, lease.Check(t.Context()), "there is no lease")
+	for _, ended := range []bool{false, true} {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		held, release, err := lease.Hold(ctx, dir, "the results", lease.Options{Now: time.Now, Renew: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, lease.Check(held))
+		put(t, dir, 2, lease.Owner{Host: "other", PID: 1, ProcessStart: "x", Time: time.Now()})
+		if ended {
+			cancel()
+		}
+		require.ErrorIs(t, lease.Check(held), lease.ErrLost)
+		require.Error(t, held.Err())
+		require.Equal(t, !ended, errors.Is(context.Cause(held), lease.ErrLost))
+		require.NoError(t, release())
+		cancel()
+	}
+}

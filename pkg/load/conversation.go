@@ -208,10 +208,9 @@ func (o *Options) fullAnswers() bool {
 
 // random returns random conversations. Only their first turns begin with the prefix, which the
 // later ones have in their history.
-// words reports whether they are plain words.
 func (o *Options) random(
 	ctx context.Context, m model, api *server, stderr io.Writer,
-) (list []dataset.Conversation, words bool, err error) {
+) (list []dataset.Conversation, made origin, err error) {
 	turns, n := o.ConversationTurnMean, o.ConversationNum
 	if n == 0 {
 		n = max(o.NumPrompts/o.ConversationTurnMean, 1)
@@ -223,8 +222,8 @@ func (o *Options) random(
 		flags.NumPrompts, flags.RandomPrefixLen = n*turns, 0
 		prompts = append(prompts, flags.Random(m.vocabulary)[n:]...)
 	}
-	if words, err = promptTexts(ctx, prompts, textPrompt, m, api, stderr); err != nil {
-		return nil, false, err
+	if made, err = promptTexts(ctx, prompts, textPrompt, m, api, stderr); err != nil {
+		return nil, given, err
 	}
 	list = make([]dataset.Conversation, n)
 	for i := range prompts {
@@ -233,25 +232,25 @@ func (o *Options) random(
 		talk.Turns = append(talk.Turns, dataset.Said("user", string(text)))
 		talk.Outputs = append(talk.Outputs, prompts[i].Output)
 	}
-	return list, words, nil
+	return list, made, nil
 }
 
 // newTalks builds the bodies of conversations.
 func newTalks(ctx context.Context, o *Options, m model, api *server, stderr io.Writer) (*bodies, error) {
 	var list []dataset.Conversation
-	var words bool
+	var made origin
 	var err error
 	if o.ConversationFile != "" {
 		list, err = o.recorded(stderr)
 	} else {
-		list, words, err = o.random(ctx, m, api, stderr)
+		list, made, err = o.random(ctx, m, api, stderr)
 	}
 	if err != nil {
 		return nil, err
 	}
 	talks, requests := newConversations(list, o)
 	b := bodiesOf(o, m.name, requests)
-	b.talks, b.plainWords = talks, words
+	b.talks, b.plainWords, b.tokenized = talks, made == plainWords, made == serverText
 	if b.models != nil { // a conversation stays with its adapter, which has its KV cache
 		for i, talk := range talks.talk {
 			b.models[i] = b.models[talk]

@@ -262,7 +262,7 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	now := r.now() // one reading for both: this process may lose its processor between two
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
-		talks: r.traffic.talks, prompts: r.traffic.prompts(r.api),
+		talks: r.traffic.talks, prompts: r.traffic.prompts(),
 		arrivals: arrivals, rates: rates,
 		started: now, begin: int64(now.Sub(r.origin)), coldWarmUps: r.coldWarmUps, processes: 1,
 	}

@@ -81,9 +81,9 @@ type Prompts struct {
 }
 
 // prompts describes the prompts of the requests.
-func (b *bodies) prompts(api *server) Prompts {
+func (b *bodies) prompts() Prompts {
 	p := Prompts{Kind: kindOf(b.requests[0].Prompt), Tokenizer: "none", PlainWords: b.plainWords}
-	if api.tokenized.Load() && !b.plainWords {
+	if b.tokenized && !b.plainWords {
 		p.Tokenizer = "server"
 	}
 	for i := range b.requests {
@@ -112,16 +112,24 @@ const askers = 8
 // asked for.
 const tokenizeRounds = 5
 
+// An origin is where the text of prompts comes from.
+type origin int
+
+const (
+	given      origin = iota // they were no token ids
+	serverText               // the server made text of token ids
+	plainWords               // words stand for tokens
+)
+
 // promptTexts makes text, or chat messages, of the prompts that are token ids, if they are. Their text
 // is what the server's /detokenize makes of the ids, re-cut until its /tokenize counts the wanted
 // number; a server without the two gets as many plain words. What the chat template adds is on top,
-// as in vLLM; the result counts what the server's usage says. words reports whether they are plain
-// words.
+// as in vLLM; the result counts what the server's usage says.
 func promptTexts(
 	ctx context.Context, requests []dataset.Request, form promptForm, m model, api *server, stderr io.Writer,
-) (words bool, err error) {
+) (made origin, err error) {
 	if _, ok := requests[0].Prompt.(dataset.Tokens); !ok {
-		return false, nil
+		return given, nil
 	}
 	first, exact, err := chatText(ctx, &requests[0], m, api)
 	var refused *statusError
@@ -131,10 +139,10 @@ func promptTexts(
 			r := &requests[i]
 			r.Prompt = form.prompt(dataset.Words(r.Prompt.(dataset.Tokens).List(r.Input)), r.Pictures)
 		}
-		return true, nil
+		return plainWords, nil
 	}
 	if err != nil {
-		return false, err
+		return given, err
 	}
 	requests[0].Prompt = form.prompt(first, requests[0].Pictures)
 	inexact, errs := 0, []error(nil)
@@ -164,13 +172,13 @@ func promptTexts(
 	close(next)
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return false, fmt.Errorf("turn tokens into text: %w", err)
+		return given, fmt.Errorf("turn tokens into text: %w", err)
 	}
 	if inexact > 0 {
 		fmt.Fprintf(stderr, "%d of %d prompts do not have their planned length by the server's token count\n", inexact,
 			len(requests))
 	}
-	return false, nil
+	return serverText, nil
 }
 
 // chatText returns the text of a request and whether the server counts as many tokens as were

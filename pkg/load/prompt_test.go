@@ -59,7 +59,7 @@ func TestKindsOfPrompts(t *testing.T) {
 			api := newServer(&o)
 			b, err := newBodies(t.Context(), &o, model{name: "m"}, api, io.Discard)
 			require.NoError(t, err)
-			raw, err := json.Marshal(b.prompts(api))
+			raw, err := json.Marshal(b.prompts())
 			require.NoError(t, err)
 			require.Equal(t, tt.want, string(raw))
 		})
@@ -113,4 +113,38 @@ func TestPicturesArrive(t *testing.T) {
 			require.True(t, body.IgnoreEOS)
 		}
 	})
+}
+
+// A server's tokenizer that was only tried, and used for no prompt, is nobody's in the result.
+func TestTokenizerThatWasOnlyTried(t *testing.T) {
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "p.jsonl")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(`{"model": {"vocab": {"w0": 0, "w1": 1, "w2": 2}}}`), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`{"prompt":"w1 w2"}`), 0o600))
+	for name, tt := range map[string]struct {
+		refused, flags, want string
+	}{
+		"it cannot encode":    {"/tokenize", "", `{"kind":"token_ids","tokenizer":"none"}`},
+		"it cannot decode":    {"/detokenize", "", `{"kind":"token_ids","tokenizer":"none"}`},
+		"the very text":       {"", "", `{"kind":"text","tokenizer":"server"}`},
+		"a file, as it is":    {"", "--skip-chat-template --dataset-name custom --custom-output-len 3 --dataset-path " + file, `{"kind":"text","tokenizer":"none"}`},
+		"chats without words": {"/tokenize", "--backend openai-chat", `{"kind":"messages","tokenizer":"none","plain_words":true}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == tt.refused {
+					http.NotFound(w, r)
+					return
+				}
+				_, _ = io.WriteString(w, `{"prompt":"w1 w2","tokens":[1,2]}`)
+			}))
+			defer s.Close()
+			o := parse(t, "--model m --num-prompts 4 --random-input-len 2 --tokenizer "+folder+" --base-url "+s.URL+" "+tt.flags)
+			require.NoError(t, o.Validate())
+			b, err := newBodies(t.Context(), &o, model{name: "m"}, newServer(&o), io.Discard)
+			require.NoError(t, err)
+			raw, err := json.Marshal(b.prompts())
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(raw))
+		})
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
@@ -30,6 +29,7 @@ type bodies struct {
 	counted  bool           // an answer has as many tokens as its request asks for, at most
 	// plainWords says that words stand for tokens, because nobody can turn these into text.
 	plainWords bool
+	tokenized  bool // the server turned text into tokens, or tokens into text, for these requests
 }
 
 // A piece is text that all bodies share, and what follows it.
@@ -66,13 +66,13 @@ func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.
 	if err != nil {
 		return nil, err
 	}
-	words := source.PlainWords
+	words, tokenized := source.PlainWords, source.Tokenized
 	if form := o.protocol().prompt; form == chatPrompt || form == textPrompt {
 		made, err := promptTexts(ctx, requests, form, m, api, stderr)
 		if err != nil {
 			return nil, err
 		}
-		words = words || made
+		words, tokenized = words || made == plainWords, tokenized || made == serverText
 	}
 	if o.DatasetName == "random" && o.RandomBatchSize > 1 {
 		requests = dataset.Batches(requests, o.RandomBatchSize)
@@ -83,7 +83,7 @@ func newBodies(ctx context.Context, o *Options, m model, api *server, stderr io.
 		}
 	}
 	b := bodiesOf(o, m.name, requests)
-	b.plainWords = words
+	b.plainWords, b.tokenized = words, tokenized
 	return b, nil
 }
 
@@ -167,8 +167,6 @@ type server struct {
 	base   string
 	header http.Header
 	client *http.Client
-	// tokenized says that the server turned text into tokens, or tokens into text.
-	tokenized atomic.Bool
 }
 
 func newServer(o *Options) *server {
@@ -247,9 +245,6 @@ func (s *server) call(ctx context.Context, method, path string, in, out any) err
 	}
 	if err := json.NewDecoder(limited).Decode(out); err != nil {
 		return fmt.Errorf("decode the answer of %s: %w", path, err)
-	}
-	if path == "/tokenize" || path == "/detokenize" {
-		s.tokenized.Store(true)
 	}
 	return nil
 }

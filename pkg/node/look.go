@@ -75,7 +75,7 @@ func (l *Look) Report(ctx context.Context) Report {
 		l.memory(gibibytes(settings.Memory, 4), add)
 		l.limits(ctx, add)
 	}
-	if old := segments(l.Shm, l.Proc, os.Getuid()); len(old) > 0 {
+	if old := segments(l.Shm, l.Proc, os.Getuid(), nil); len(old) > 0 {
 		add("shm-leftovers", Warn, "unused segments: %s", describe(old))
 	} else {
 		add("shm-leftovers", OK, "none")

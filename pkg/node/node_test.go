@@ -186,8 +186,9 @@ func TestSegmentsInUse(t *testing.T) {
 	f, err := os.Open(filepath.Join(dir, "psm_open"))
 	require.NoError(t, err)
 	defer f.Close()
-	require.Equal(t, []segment{{"psm_free", 1}}, segments(dir, "/proc", os.Getuid()))
-	require.Empty(t, segments(dir, "/proc", os.Getuid()+1), "of another user")
+	require.Equal(t, []segment{{"psm_free", 1}}, segments(dir, "/proc", os.Getuid(), nil))
+	require.Empty(t, segments(dir, "/proc", os.Getuid()+1, nil), "of another user")
+	require.Empty(t, segments(dir, "/proc", os.Getuid(), map[string]bool{"psm_free": true}), "there before")
 }
 
 func TestSnapshot(t *testing.T) {
@@ -368,6 +369,24 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, script, ended[0].PID)
 	require.True(t, lives(foreign))
 	require.True(t, lives(client), "it ends with its step")
+}
+
+// A process that may still end by itself gets no signal.
+func TestSweepLetsHelpersEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "helper")
+	job := fmt.Sprintf("6%d", os.Getpid())
+	inJob(t, job, "1", fmt.Sprintf("setsid bash -c '(echo $BASHPID >%s; exec sleep 300) >/dev/null 2>&1 </dev/null &'", file)).Wait()
+	helper, guard := pidIn(t, file), inJob(t, job, "0", "sleep 300")
+	sweep := Sweep{Proc: "/proc", Job: job, Host: "n1", Self: guard.Process.Pid, Settle: time.Hour}
+	ended, left := sweep.Run() // one look
+	require.Empty(t, ended)
+	require.Len(t, left, 1)
+	require.True(t, lives(helper))
+	sweep.Settle, sweep.Grace, sweep.Limit = 0, time.Minute, time.Minute
+	ended, left = sweep.Run()
+	require.Empty(t, left)
+	require.Len(t, ended, 1)
+	require.Equal(t, "TERM", ended[0].Signal)
 }
 
 // In an allocation that somebody holds, what carries another run's id, or none, stays.

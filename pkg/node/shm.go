@@ -25,13 +25,15 @@ type segment struct {
 // memory, SGLang.
 var engineSegment = regexp.MustCompile(`^(?:vllm|nccl-|torch_|sem\.|psm_|wnsm_|sgl)`)
 
-// segments lists the segments of the user that no living process has open or mapped.
-func segments(shm, proc string, uid int) []segment {
+// segments lists the segments of the user that no living process has open or mapped, but for those of
+// the names there.
+func segments(shm, proc string, uid int, there map[string]bool) []segment {
 	entries, _ := os.ReadDir(shm)
 	var list []segment
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !engineSegment.MatchString(e.Name()) || owner(info) != uid {
+		if err != nil || !info.Mode().IsRegular() || !engineSegment.MatchString(e.Name()) || owner(info) != uid ||
+			there[e.Name()] {
 			continue
 		}
 		list = append(list, segment{e.Name(), info.Size()})
@@ -122,8 +124,8 @@ func (s Snapshot) Clean(job, host string) (removed string) {
 		}
 	}
 	var gone []segment
-	for _, x := range segments(s.shm, s.proc, s.uid) {
-		if !s.there[x.Name] && os.Remove(filepath.Join(s.shm, x.Name)) == nil {
+	for _, x := range segments(s.shm, s.proc, s.uid, s.there) {
+		if os.Remove(filepath.Join(s.shm, x.Name)) == nil {
 			gone = append(gone, x)
 		}
 	}

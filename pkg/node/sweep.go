@@ -22,6 +22,10 @@ type Sweep struct {
 	// Grace is the time from TERM to KILL. It is short, because Slurm's KillWait soon ends
 	// this process too if the job ends by force.
 	Grace time.Duration
+	// Settle is the time that a process without a step gets to end by itself before it is sent
+	// TERM: a helper, such as Python's resource tracker, ends a moment after the process that it served,
+	// and is no leftover.
+	Settle time.Duration
 	// Limit is the time that the steps have to end; what they leave later is not ended
 	// here.
 	Limit time.Duration
@@ -56,14 +60,14 @@ func (s Sweep) Run() (ended []Ended, left []Process) {
 	begin, clean := time.Now(), 0
 	var first map[step]bool
 	own := map[string]bool{}
-	told := map[int]*Ended{}
+	told, since := map[int]*Ended{}, map[int]time.Time{}
 	list := func() (ended []Ended) {
 		for _, pid := range slices.Sorted(maps.Keys(told)) {
 			ended = append(ended, *told[pid])
 		}
 		return ended
 	}
-	for clean < 2 { // a process that forks may hide from one look
+	for {
 		tasks, strays := s.find(own)
 		if clean++; len(tasks)+len(strays) > 0 {
 			clean = 0
@@ -78,22 +82,30 @@ func (s Sweep) Run() (ended []Ended, left []Process) {
 			}
 		}
 		for _, p := range strays {
-			if len(tasks) == 0 || p.daemon && !s.Patient {
+			if len(tasks) > 0 && (!p.daemon || s.Patient) {
+				continue
+			}
+			if _, seen := since[p.pid]; !seen {
+				since[p.pid] = time.Now()
+			}
+			if time.Since(since[p.pid]) >= s.Settle {
 				changed = s.end(p, told) || changed
 			}
 		}
 		if changed && s.Changed != nil {
 			s.Changed(list())
 		}
+		if clean == 2 { // a process that forks may hide from one look
+			return list(), nil
+		}
 		if time.Since(begin) > s.Limit {
 			for _, p := range strays {
 				left = append(left, p.public())
 			}
-			break
+			return list(), left
 		}
 		time.Sleep(sweepPoll)
 	}
-	return list(), left
 }
 
 // end sends TERM to a process that it sees for the first time, and KILL when the

@@ -97,6 +97,7 @@ type Service struct {
 	EndpointRole  string   // the role that answers there
 	ClientHost    string   // overrides the address of that role, "" for none
 	ClientNodes   Slice    // where clients run
+	MetricsURLs   []Word   // of the servers' counters; nil: of the endpoint and of every engine
 	Disaggregated bool
 	Config        map[string]any // kind of role → engine arguments
 	Cache         Cache
@@ -136,6 +137,8 @@ type Target struct {
 	GPUs  int    // of all servers
 
 	Disaggregated bool
+	Simulated     bool   // the client is a stand-in
+	MetricsURLs   []Word // of the pages with the servers' counters
 }
 
 // Container is what a launcher needs to know.
@@ -344,13 +347,31 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
 			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
-			GPUs: l.Expect.GPUs,
+			GPUs: l.Expect.GPUs, Simulated: p.Simulated, MetricsURLs: p.metricsURLs(service),
 		})
 		c.Add(err)
 		step.Log = p.below(l.Dir, step.Log)
 		l.Clients = append(l.Clients, step)
 	}
 	return l, c.Err()
+}
+
+// metricsURLs are the pages of the servers' counters: where clients send requests, then each
+// engine, none twice.
+func (p *Plan) metricsURLs(service Service) []Word {
+	if service.MetricsURLs != nil {
+		return service.MetricsURLs
+	}
+	page := func(host, port Word) Word { return Concat("http://", host, ":", port, "/metrics") }
+	urls := []Word{page(service.host(), Word{PortNumber(service.Endpoint.Port)})}
+	for _, r := range p.Roles {
+		url := page(Word{Addr(r.Name)}, Word{PortNumber(r.Health.Port)})
+		same := slices.ContainsFunc(urls, func(w Word) bool { return slices.Equal(w, url) })
+		if r.Engine && r.Health.Port != "" && !same {
+			urls = append(urls, url)
+		}
+	}
+	return urls
 }
 
 // below is a file of a load as its steps name it, below the directory of the run.

@@ -51,12 +51,17 @@ func (p *Plan) Settings(load *Load) map[string]string {
 	return s
 }
 
+// countKeys are arguments of the clients that can be "5x".
+var countKeys = []string{"num_prompts", "request_count", "num_requests"}
+
 // resolves reports whether the client got another value than the sweep chose: the number
 // that num_prompts = "5x" makes.
 func (l *Load) resolves(v Assignment) bool {
 	_, isText := v.Value.(string)
-	_, has := l.Benchmark["num_prompts"]
-	return isText && has && v.Path == "bench_cmd_args.num_prompts"
+	key, _ := strings.CutPrefix(v.Path, "bench_cmd_args.")
+	key = strings.ReplaceAll(key, "-", "_")
+	_, has := l.Benchmark[key]
+	return isText && has && slices.Contains(countKeys, key)
 }
 
 // RoleTable is the name of a role's table: a single server's is [cmd_args.decode].

@@ -31,11 +31,11 @@ func inapplicable(t scenario.Test) error {
 		}
 		return c.Err()
 	}
-	if catalog.BySGLang(t) {
+	if !catalog.ByVLLMs(t) {
 		for _, p := range t.Phases {
 			if p.Suite != "" {
-				c.Add(source.Errorf(p.Pos, "test %q: suites have arguments of vLLM's client, but SGLang's client measures",
-					t.ID).Hintf("set client = \"vllm\" or client = \"profllm\", or write the loads as phases"))
+				c.Add(source.Errorf(p.Pos, "test %q: suites have arguments of vLLM's client, but %s measures",
+					t.ID, clientWords(t)).Hintf("set client = \"vllm\" or client = \"profllm\", or write the loads as phases"))
 			}
 		}
 	}
@@ -56,6 +56,14 @@ func inapplicable(t scenario.Test) error {
 		}
 	}
 	return c.Err()
+}
+
+// clientWords is who measures a test that vLLM's client and profllm's do not.
+func clientWords(t scenario.Test) string {
+	if catalog.ByAIPerf(t) {
+		return t.Client
+	}
+	return "SGLang's client"
 }
 
 // evalChecks are those of an accuracy.

@@ -92,7 +92,7 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		return in, nothingToMeasure(t)
 	}
 	var err error
-	if t.BenchArgs, err = perConcurrency(l.bench); err != nil {
+	if t.BenchArgs, err = perConcurrency(t, l.bench); err != nil {
 		return in, err
 	}
 	t.BenchArgs = unbounded(t)
@@ -103,6 +103,9 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
 		in.Prompts, err = promptsOf(in.Benchmark)
 		c.Add(err)
+		if d, ok := client.(interface{ DrawsAnew() bool }); ok && d.DrawsAnew() {
+			in.Prompts += l.name
+		}
 		sweep := ""
 		if l.step > 0 {
 			sweep = path.Dir(b.stepDir(t, l.step))

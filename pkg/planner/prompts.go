@@ -18,6 +18,11 @@ var paceKeys = []string{
 	"logprobs", "percentile_metrics", "metric_percentiles", "goodput", "save_result", "save_detailed", "append_result",
 	"output_details",
 	"label", "metadata", "disable_tqdm", "disable_stream", "profile",
+	"request_count", "num_requests", "concurrency", "prefill_concurrency", "arrival_pattern", "request_rate_mode",
+	"arrival_smoothness", "warmup_request_count", "num_warmup_requests", "warmup_duration", "benchmark_duration",
+	"benchmark_grace_period", "output_tokens_mean", "osl", "prompt_output_tokens_mean", "output_tokens_stddev",
+	"osl_stddev", "prompt_output_tokens_stddev", "streaming", "use_server_token_count", "server_metrics",
+	"no_server_metrics", "gpu_telemetry", "slice_duration", "export_level",
 }
 
 // promptsOf is the same for clients whose options give the same prompts.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/apicheck"
+	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
@@ -132,6 +133,9 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	}
 	if note != "" {
 		p.Notes = append(p.Notes, note)
+	}
+	if t.Client == aiperf.GenAI {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", t.PosOf("client"), aiperf.Deprecated))
 	}
 	if t.BenchArgs != nil {
 		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)

@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,7 +26,7 @@ type searching struct {
 // unbounded are the arguments of a load whose rate is searched for: requests in flight are as many as
 // the rate makes, unless the test bounds them. The default of the clients would be the edge instead.
 func unbounded(t scenario.Test) *source.Table {
-	if t.Search == nil || t.Search.Load() != runner.Rate || catalog.BySGLang(t) || t.BenchArgs.Has(maxConcurrency) {
+	if t.Search == nil || t.Search.Load() != runner.Rate || !catalog.ByVLLMs(t) || t.BenchArgs.Has(maxConcurrency) {
 		return t.BenchArgs
 	}
 	args := source.NewTable(t.Pos)
@@ -43,7 +43,7 @@ func searched(t scenario.Test, sweep string, in *plan.LoadInput) error {
 	if t.Search == nil {
 		return nil
 	}
-	if catalog.BySGLang(t) {
+	if !catalog.ByVLLMs(t) {
 		return source.Errorf(t.PosOf("search"), "test %q: a search needs vLLM's client or profllm's", t.ID).
 			Hintf(`write client = "profllm"`)
 	}
@@ -51,18 +51,26 @@ func searched(t scenario.Test, sweep string, in *plan.LoadInput) error {
 		return source.Errorf(t.BenchArgs.PosOf("processes"), "test %q: the client of a search is one process", t.ID).
 			Hintf("remove bench_cmd_args.processes")
 	}
+	keys := t.Table.Table("search")
 	if t.Search.StopLosers && sweep == "" {
-		return source.Errorf(t.PosOf("search"), "test %q: search.stop_losers needs a sweep, whose points compete", t.ID).
+		return source.Errorf(keys.PosOf("stop_losers"), "test %q: search.stop_losers needs a sweep, whose points compete", t.ID).
 			Hintf("remove stop_losers, or write several values of a key in a list")
 	}
 	span := search.Span{Min: t.Search.Min, Max: t.Search.Max, Step: t.Search.Resolution}
 	goal := search.Goal{Span: span, Start: t.Search.Start, AtLeast: t.Search.AtLeast}
 	if err := runner.Check(t.Search.Load(), goal); err != nil {
-		return source.Errorf(t.PosOf("search"), "test %q: search: %v", t.ID, err)
+		pos := t.PosOf("search")
+		if at := new(runner.GoalError); errors.As(err, &at) {
+			pos = keys.PosOf(at.Key)
+		}
+		return source.Errorf(pos, "test %q: search.%v", t.ID, err)
 	}
-	for _, text := range t.Search.Limits {
-		if _, err := metric.ParseLimit(text); err != nil {
-			return fmt.Errorf("%s: search.limits: %w", t.PosOf("search"), err)
+	for i, text := range t.Search.Limits {
+		_, err := metric.ReadLimit(text)
+		if of := new(source.Error); errors.As(err, &of) {
+			return source.Errorf(keys.ElementPos("limits", i), "search.limits: %s", of.Msg).Hintf("%s", of.Hint)
+		} else if err != nil {
+			return source.Errorf(keys.ElementPos("limits", i), "search.limits: %v", err)
 		}
 	}
 	last := len(in.Clients) - 1

@@ -48,15 +48,18 @@ func TestSearchForARate(t *testing.T) {
 
 func TestImpossibleSearches(t *testing.T) {
 	for want, text := range map[string]string{
-		"client_nodes is 2, but the client of a search is one process":  searchTest("profllm", "num_nodes = 3\nclient_nodes = 2", "", ""),
-		"s.toml:9:1: test \"a\": the client of a search is one process": searchTest("profllm", "", "processes = 2", ""),
-		"max is 9, but min is 10":                                       searchTest("profllm", "", "", "min = 10\nmax = 9"),
-		"max is 1024, but min is 2000":                                  searchTest("profllm", "", "", "min = 2000"),
-		"max is +Inf, must be":                                          searchTest("profllm", "", "", "max = inf"),
-		"start is NaN, must be":                                         searchTest("profllm", "", "", "start = nan"),
-		"at_least is -1, must be a number above 0":                      searchTest("profllm", "", "", "at_least = -1"),
-		"search.stop_losers needs a sweep":                              searchTest("profllm", "", "", "stop_losers = true"),
-		"resolution is 0.5, must be a whole number":                     searchTest("profllm", "", "", "resolution = 0.5"),
+		"client_nodes is 2, but the client of a search is one process":              searchTest("profllm", "num_nodes = 3\nclient_nodes = 2", "", ""),
+		"s.toml:9:1: test \"a\": the client of a search is one process":             searchTest("profllm", "", "processes = 2", ""),
+		"s.toml:13:1: test \"a\": search.max is 9, but min is 10":                   searchTest("profllm", "", "", "min = 10\nmax = 9"),
+		"s.toml:12:1: test \"a\": search.min is 2000, but max is 1024, its default": searchTest("profllm", "", "", "min = 2000"),
+		"s.toml:12:1: test \"a\": search.max is +Inf, must be":                      searchTest("profllm", "", "", "max = inf"),
+		"s.toml:12:1: test \"a\": search.start is NaN, must be":                     searchTest("profllm", "", "", "start = nan"),
+		"s.toml:12:1: test \"a\": search.at_least is -1, must be":                   searchTest("profllm", "", "", "at_least = -1"),
+		"s.toml:12:1: test \"a\": search.stop_losers needs a sweep":                 searchTest("profllm", "", "", "stop_losers = true"),
+		"s.toml:12:1: test \"a\": search.resolution is 0.5, must be":                searchTest("profllm", "", "", "resolution = 0.5"),
+		"s.toml:11:30: search.limits: unknown metric \"p99_tft_ms\"\n\thint: did": strings.Replace(searchTest("profllm", "", "", ""),
+			`ttft_ms=500"`, `ttft_ms=500", "p99_tft_ms=5"`, 1),
+		"s.toml:11:11: search.limits: \"p99_ttft_ms\": want KEY=VALUE": strings.Replace(searchTest("profllm", "", "", ""), "=500", "", 1),
 	} {
 		_, err := inline(t, "", text, options)
 		require.ErrorContains(t, err, want)

@@ -24,15 +24,16 @@ func unsteady(t scenario.Test, loads []load, made []plan.LoadInput) string {
 		if e.Concurrency == 0 || e.RequestRate > 0 || e.NumPrompts == 0 || e.NumPrompts >= least {
 			continue
 		}
-		text := fmt.Sprintf("%d requests, %d at a time (num_prompts = %d or more is accepted)", e.NumPrompts,
-			e.Concurrency, least)
+		count, _ := loadKeys(t, loads[i].bench)
+		text := fmt.Sprintf("%d requests, %d at a time (%s = %d or more is accepted)", e.NumPrompts,
+			e.Concurrency, count, least)
 		if slices.Contains(said, text) {
 			continue
 		}
 		if said = append(said, text); len(said) == 1 {
 			pos = t.Pos
 			if loads[i].bench != nil {
-				pos = loads[i].bench.PosOf("num_prompts")
+				pos = loads[i].bench.PosOf(count)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func configs(rows []*Row) []*config {
 }
 
 // follows are settings that say how long a load lasts, and not how much of it there is.
-var follows = []string{"num_prompts", "num_warmups"}
+var follows = []string{"num_prompts", "num_warmups", "request_count", "warmup_request_count"}
 
 // asked is what was asked for a run, by short names: its settings, or what its sweep chose.
 func (r *Row) asked() map[string]string {

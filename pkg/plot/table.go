@@ -229,7 +229,7 @@ func (t *Table) short() []string {
 }
 
 // loadKeys are the columns that say how much load there is, the first that varies first.
-var loadKeys = []string{"max_concurrency", "request_rate"}
+var loadKeys = []string{"max_concurrency", "request_rate", "concurrency"}
 
 // Gone counts the runs that are not drawn by their verdicts.
 func (t *Table) Gone() string {

@@ -13,6 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -143,6 +144,9 @@ var inside = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telem
 
 // part reports whether a directory belongs to the run above it.
 func part(dir string) bool {
+	if run.PartOfSearch(dir) {
+		return true
+	}
 	if !slices.Contains(inside, filepath.Base(dir)) {
 		return false
 	}
@@ -171,7 +175,10 @@ func (l *loader) walk(root string) ([]string, error) {
 			return nil
 		}
 		switch d.Name() {
-		case planFile, recordFile, foreignFile, foreignResult:
+		case planFile, recordFile, foreignFile, foreignResult, run.SearchFile:
+			if d.Name() == run.SearchFile && !run.IsSearch(path) {
+				return nil
+			}
 			if dir := filepath.Dir(path); len(dirs) == 0 || dirs[len(dirs)-1] != dir {
 				dirs = append(dirs, dir)
 			}

@@ -14,8 +14,8 @@ import (
 // trajectoryFiles stand beside the steps of a sweep; the first that is there counts.
 var trajectoryFiles = []string{"trajectory.csv", "trajectory.jsonl"}
 
-// rewards returns the rewards by step from the trajectory in a directory; none
-// if there is no trajectory.
+// rewards returns the rewards by step from the trajectory in a directory; none if there is no
+// trajectory. What a point that failed has there was not measured.
 func rewards(dir string) (map[int]float64, error) {
 	for _, name := range trajectoryFiles {
 		file := filepath.Join(dir, name)
@@ -33,7 +33,7 @@ func rewards(dir string) (map[int]float64, error) {
 		}
 		out := map[int]float64{}
 		for _, row := range t.Rows {
-			if !math.IsNaN(row.Reward) && !math.IsInf(row.Reward, 0) {
+			if row.Verdict == sweep.Passed && !math.IsNaN(row.Reward) && !math.IsInf(row.Reward, 0) {
 				out[row.Step] = row.Reward
 			}
 		}

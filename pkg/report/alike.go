@@ -25,17 +25,20 @@ var required = []struct {
 }{
 	{endpointField, []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
 	{tokenizerField, tokenizerKeys, none},
-	{"data", []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"},
+	{dataField, []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"},
 		func(b *result.Benchmark) string { return b.DatasetName }},
-	{"input tokens", []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"},
+	{inputField, []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"},
 		func(b *result.Benchmark) string { return whole(b.InputTokens) }},
-	{"output tokens", []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"},
+	{outputField, []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"},
 		func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
 }
 
 const (
 	endpointField  = "endpoint"
 	tokenizerField = "tokenizer"
+	dataField      = "data"
+	inputField     = "input tokens"
+	outputField    = "output tokens"
 	gpuField       = "GPU"
 )
 

@@ -25,7 +25,9 @@ type Question string
 const (
 	AskSearch  Question = "search" // the highest load within limits
 	AskBest    Question = "best"
-	AskSure    Question = "certainty" // of the answer before it
+	AskResult  Question = "result"       // of the only one that there is
+	AskUnlike  Question = "not compared" // what cannot be ranked
+	AskSure    Question = "certainty"    // of the answer before it
 	AskChange  Question = "change"
 	AskDoubt   Question = "not believed"
 	AskFailure Question = "failed"
@@ -98,6 +100,17 @@ func (e *Entry) Searches() []string {
 	return list
 }
 
+// question is what a choice answers: a single setting is not the best of any.
+func (c *Choice) question() Question {
+	switch {
+	case len(c.Unlike) > 0:
+		return AskUnlike
+	case len(c.Candidates) == 1 || len(c.Candidates) == 0 && c.Runs == 1:
+		return AskResult
+	}
+	return AskBest
+}
+
 // sayChoice answers which setting is the best, and how sure that is.
 func (r *Report) sayChoice(c *Choice) {
 	var dirs []string
@@ -108,7 +121,7 @@ func (r *Report) sayChoice(c *Choice) {
 			dirs = append(dirs, c.Candidates[i].Dir)
 		}
 	}
-	r.say(AskBest, c.bestText(r.Limits), dirs)
+	r.say(c.question(), c.bestText(r.Limits), dirs)
 	if len(dirs) > 0 {
 		r.say(AskSure, c.sureText(len(r.Limits) > 0), nil)
 	}

@@ -138,13 +138,13 @@ func TestBestAndCertainty(t *testing.T) {
 		{"all are invalid", []tried{with(one(4, 400), invalidated), with(one(16, 800), invalidated)},
 			"No best setting of s: none of 2 runs is valid.", "", "", true},
 		{"the only one is invalid", []tried{with(one(4, 400), invalidated)},
-			"No best setting of s: its only run is not valid.", "", "", true},
+			"No result for the setting of s: its only run is not valid.", "", "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inTemp(t)
 			sweepOf(t, c.points...)
 			r := report.Build(load(t, root), report.Options{})
-			require.Equal(t, c.best, said(r, report.AskBest))
+			require.Equal(t, c.best, said(r, report.AskBest, report.AskResult))
 			require.Equal(t, c.sure, said(r, report.AskSure))
 			require.Len(t, r.Choices, 1)
 			require.Equal(t, c.certainty, r.Choices[0].Certainty)
@@ -226,7 +226,7 @@ func TestBestWithinLimits(t *testing.T) {
 			inTemp(t)
 			sweepOf(t, c.points...)
 			r := report.Build(load(t, root), report.Options{Limits: []report.Limit{limit(t, "median_ttft_ms", c.most)}})
-			require.Equal(t, c.best, said(r, report.AskBest))
+			require.Equal(t, c.best, said(r, report.AskBest, report.AskResult))
 			require.Equal(t, c.sure, said(r, report.AskSure))
 		})
 	}
@@ -327,7 +327,7 @@ func TestTestsThatCannotBeRanked(t *testing.T) {
 		writeRecord(t, dir, recordOf(numbers{Throughput: 100, TTFT: 10}))
 	}
 	r := report.Build(load(t, root), report.Options{})
-	require.Equal(t, "The 2 tests are not ranked, because they differ in input tokens.", said(r, report.AskBest))
+	require.Equal(t, "The 2 tests are not ranked, because they differ in input tokens.", said(r, report.AskUnlike))
 	require.Empty(t, said(r, report.AskSure))
 }
 

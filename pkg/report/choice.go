@@ -35,7 +35,8 @@ type Choice struct {
 	// Suspects are runs with a better value than the best that is known to be valid. They are not
 	// ranked.
 	Suspects []Suspect `json:"suspects,omitempty"`
-	// Unlike are fields of the load in which the tests differ, so that they cannot be ranked.
+	// Unlike are fields of the load in which the tests differ, or the prompts of the phases, so that they
+	// cannot be ranked.
 	Unlike  []string `json:"unlike,omitempty"`
 	Valid   int      `json:"valid"` // runs
 	Runs    int      `json:"runs"`
@@ -101,10 +102,16 @@ type Suspect struct {
 
 // addChoices ranks what each sweep, the phases of each test, and the tests of each group tried.
 func (r *Report) addChoices(objective metric.Metric) {
-	for _, c := range r.contests() {
-		c.rank(objective, r.Limits)
-		if c.measured() {
-			r.Choices = append(r.Choices, *c)
+	for _, all := range r.contests() {
+		list := []*Choice{all}
+		if all.Noun != OfTests {
+			list = all.apart()
+		}
+		for _, c := range list {
+			c.rank(objective, r.Limits)
+			if c.measured() {
+				r.Choices = append(r.Choices, *c)
+			}
 		}
 	}
 }
@@ -177,6 +184,8 @@ func (c *Choice) rank(objective metric.Metric, limits []Limit) {
 	c.Candidates = kept
 	if c.Noun == OfTests {
 		c.Unlike = unlikeLoads(c.Candidates)
+	} else if len(c.Unlike) > 0 {
+		return // in the order of the run
 	}
 	c.order()
 	c.addSuspects(keys, limits)

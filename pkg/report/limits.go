@@ -13,8 +13,10 @@ import (
 	"github.com/profllm/profllm/pkg/records"
 )
 
-// LoadKeys are the settings that say how much load there is, the first that a sweep has first.
-var LoadKeys = []string{"bench_cmd_args.max_concurrency", "bench_cmd_args.request_rate"}
+// LoadKeys are the settings that say how much load there is, the first that a sweep has first. The
+// last is AIPerf's.
+var LoadKeys = []string{"bench_cmd_args.max_concurrency", "bench_cmd_args.request_rate",
+	"bench_cmd_args.concurrency"}
 
 // Limit is what a metric may be at most, or must be at least where higher is better.
 type Limit = metric.Limit

@@ -15,7 +15,9 @@ import (
 // bestText says which setting is the best, and what it costs.
 func (c *Choice) bestText(limits []Limit) string {
 	switch {
-	case len(c.Unlike) > 0:
+	case len(c.Unlike) > 0 && len(c.Candidates) > 0 && c.Noun != OfTests:
+		return c.unlikeText()
+	case len(c.Unlike) > 0 && len(c.Candidates) > 0:
 		return fmt.Sprintf("The %d tests are not ranked, because they differ in %s.%s",
 			len(c.Candidates), quantity.List(c.Unlike), c.suspectsText())
 	case len(c.Candidates) == 0:
@@ -185,7 +187,27 @@ func (c *Choice) nothingText() string {
 	if c.Valid > 0 {
 		why = "no valid run has " + c.Metric.Key
 	}
+	if c.Runs == 1 {
+		return fmt.Sprintf("No result for the %s: %s.%s", of, why, c.suspectsText())
+	}
 	return fmt.Sprintf("No best %s: %s.%s", of, why, c.suspectsText())
+}
+
+// unlikeText names what has other prompts than the rest of its test.
+func (c *Choice) unlikeText() string {
+	var names []string
+	for i := range c.Candidates {
+		names = append(names, c.Candidates[i].Name)
+	}
+	of, are := "", "are"
+	if c.About != "" {
+		of = " of " + c.About
+	}
+	if len(names) == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s%s%s %s not compared: prompts differ (%s).", some(names), of, c.Kind.Suffix(), are,
+		strings.Join(c.Unlike, ", "))
 }
 
 // suspectsText names the best of the suspect runs that nothing valid reaches.

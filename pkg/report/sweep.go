@@ -19,8 +19,9 @@ type Sweep struct {
 	Objective metric.Metric `json:"objective"`
 	Points    []Point       `json:"points"`
 	// Best is the index of the valid point with the best value of the objective,
-	// nil if no point is valid.
+	// nil if no point is valid, or the prompts differ.
 	Best    *int            `json:"best,omitempty"`
+	Apart   bool            `json:"prompts_differ,omitempty"` // only points with the same prompts are compared
 	Metrics []metric.Metric `json:"metrics"`
 	Cost    Cost            `json:"cost"`
 	Rooms   []Room          `json:"within_limits,omitempty"` // one for each combination of what is not the load
@@ -223,39 +224,63 @@ func dimensions(entries []*Entry) []string {
 }
 
 // markBest marks the best of each metric, and of the objective. Only a valid
-// point may be the best. Of those that are equal in the digits that tables show, all
-// are marked, unless that is every one.
+// point may be the best, and the only point is the best of none. Points are compared
+// with those that have the same prompts.
 func (s *Sweep) markBest(entries []*Entry) {
+	groups := map[string][]int{}
+	for j, e := range entries {
+		k := ""
+		if e.Run.Result != nil {
+			k = promptKey(e.Run)
+		}
+		groups[k] = append(groups[k], j)
+	}
+	s.Apart = len(promptsDiffer(recordedOf(entries))) > 0
 	for i, m := range s.Metrics {
-		var best *float64
-		at, of := -1, 0
-		for j, p := range s.Points {
-			v := p.Metrics[i].Number
-			if v == nil || !entries[j].Best() {
-				continue
+		for _, places := range groups {
+			at := s.markBestOf(i, places, entries)
+			if m.Key == s.Objective.Key && at >= 0 && !s.Apart {
+				s.Best = &at
 			}
-			if of++; best == nil || m.Beats(*v, *best) {
-				best, at = v, j
-			}
-		}
-		if best == nil {
-			continue
-		}
-		var equal []int
-		for j, p := range s.Points {
-			if v := p.Metrics[i].Number; v != nil && entries[j].Best() && m.Shown(*v) == m.Shown(*best) {
-				equal = append(equal, j)
-			}
-		}
-		if len(equal) < of || of == 1 {
-			for _, j := range equal {
-				s.Points[j].BestOf[i] = true
-			}
-		}
-		if m.Key == s.Objective.Key {
-			s.Best = &at
 		}
 	}
+}
+
+// recordedOf are the entries with a record.
+func recordedOf(entries []*Entry) []*Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e *Entry) bool { return e.Run.Result == nil })
+}
+
+// markBestOf marks the best of a metric among some points, and returns its place, -1 if there is none.
+// Of those that are equal in the digits that tables show, all are marked, unless that is every one.
+func (s *Sweep) markBestOf(metric int, places []int, entries []*Entry) int {
+	m := s.Metrics[metric]
+	var best *float64
+	at, of := -1, 0
+	for _, j := range places {
+		v := s.Points[j].Metrics[metric].Number
+		if v == nil || !entries[j].Best() {
+			continue
+		}
+		if of++; best == nil || m.Beats(*v, *best) {
+			best, at = v, j
+		}
+	}
+	if best == nil {
+		return -1
+	}
+	var equal []int
+	for _, j := range places {
+		if v := s.Points[j].Metrics[metric].Number; v != nil && entries[j].Best() && m.Shown(*v) == m.Shown(*best) {
+			equal = append(equal, j)
+		}
+	}
+	if len(places) > 1 && (len(equal) < of || of == 1) {
+		for _, j := range equal {
+			s.Points[j].BestOf[metric] = true
+		}
+	}
+	return at
 }
 
 // cost adds up what the points took. The points of one job share its time.

@@ -137,6 +137,7 @@ type Accuracy struct {
 	Stderr      *float64 `json:"stderr,omitempty" jsonschema:"standard error of the value"`
 	InvalidRate *float64 `json:"invalid_rate,omitempty" jsonschema:"share of answers without a number, 0 to 1"`
 	Questions   *int     `json:"questions,omitempty"`
+	Whole       *int     `json:"task_questions,omitempty" jsonschema:"questions that the task has, if the evaluation says so; questions is fewer under a limit"`
 	Shots       *int     `json:"shots,omitempty"`
 	Duration    *float64 `json:"duration_s,omitempty"`
 	Tokens      *int64   `json:"output_tokens,omitempty"`

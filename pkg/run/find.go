@@ -15,7 +15,7 @@ import (
 
 // Find lists the run directories at or below the given paths, sorted: directories with a
 // plan or an import, runs of CloudAI (test-run.toml or vllm-bench.json), and folders in
-// which a client or an evaluation left its files. Find does not look below a run
+// which a client, a search or an evaluation left its files. Find does not look below a run
 // (attempts, hooks, logs), and a load's directory is not a run. A path may be a link. If a
 // folder below cannot be read, Find returns an error beside what it found elsewhere.
 func Find(paths ...string) ([]string, error) {
@@ -85,7 +85,7 @@ func (f *folder) look() {
 		f.err = err
 		return
 	}
-	load, planned := false, false
+	load, planned, search := false, false, false
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case name == PlanFile: // whatever it is: who reads it says so
@@ -96,9 +96,15 @@ func (f *folder) look() {
 			}
 		case name == LoadFile:
 			load = true
+		case strings.TrimSuffix(name, ".xz") == SearchFile:
+			search = isRunFile(f.path, name)
+			f.run = f.run || search
 		case !f.run:
 			f.run = isRunFile(f.path, name)
 		}
+	}
+	if search {
+		f.folders = slices.DeleteFunc(f.folders, ofSearch)
 	}
 	f.run = f.run && !load && filepath.Base(f.path) != RawDir
 	if planned {

@@ -28,9 +28,33 @@ var common = []struct {
 	{"latency", ".json", []string{`"avg_latency"`}},
 	{"throughput", ".json", []string{`"requests_per_second"`}},
 	{"startup", ".json", []string{`_startup_times"`}},
+	{"mm-processor", ".json", []string{`"mm_processor_stats"`}},
 	{"results_", ".json", []string{`"alias"`, `_stderr"`}},
 	{"vllm-gsm8k", "gsm8k.json", []string{`"invalid_rate"`}},
 	{"lm_eval", ".json", []string{`"alias"`, `_stderr"`}},
+	{SearchFile, "", []string{searchMark}},
+}
+
+// SearchFile is what `profllm bench search` leaves: beside its probes, in [RawDir] of a job's run. Outside
+// of a job, the folder is one run, whose probes and capacity are none of their own.
+const SearchFile = "search.json"
+
+// searchMark begins the schema that is named near the beginning of a SearchFile.
+const searchMark = `"profllm.search/`
+
+// IsSearch reports whether a file is one that a search left.
+func IsSearch(file string) bool { return isRunFile(filepath.Dir(file), filepath.Base(file)) }
+
+// ofSearch reports whether a folder of a search belongs to it, by its name.
+func ofSearch(name string) bool {
+	return strings.HasPrefix(name, "probe-") || name == "capacity" || name == "capacity-failed"
+}
+
+// PartOfSearch reports whether a directory is of a probe or of the capacity of a search, and so no run of
+// its own.
+func PartOfSearch(dir string) bool {
+	above := filepath.Dir(dir)
+	return ofSearch(filepath.Base(dir)) && (isRunFile(above, SearchFile) || isRunFile(above, SearchFile+".xz"))
 }
 
 // beginning is how much of a file of a common name is looked at.

@@ -19,23 +19,30 @@ type Limit time.Duration
 // MaxLimit bounds a time limit, so that a typo is no job of a century.
 const MaxLimit = 10 * 365 * 24 * time.Hour
 
-// UnmarshalSource reads the spelling.
-func (l *Limit) UnmarshalSource(v *source.Value) error {
+// timeLimit is the key of a job's limit, which has a default.
+const timeLimit = "time_limit"
+
+// UnmarshalKey reads the spelling.
+func (l *Limit) UnmarshalKey(key string, v *source.Value) error {
+	own := key[strings.LastIndexByte(key, '.')+1:]
 	s, ok := v.Any.(string)
 	if !ok {
-		err := source.Errorf(v.Pos, "time_limit must be a string such as \"30m\" or \"01:30:00\", not %s", v.Describe())
+		err := source.Errorf(v.Pos, "%s must be a string such as \"30m\" or \"01:30:00\", not %s", key, v.Describe())
 		word, _ := v.Word()
 		switch n, ok := v.Int(); {
 		case v.Kind() == "date":
-			err = err.Hintf("strings need quotes: time_limit = %q", word)
+			err = err.Hintf("strings need quotes: %s = %q", own, word)
 		case ok && n > 0:
-			err = err.Hintf("for %d minutes (as in Slurm), write time_limit = \"%dm\"", n, n)
+			err = err.Hintf("for %d minutes (as in Slurm), write %s = \"%dm\"", n, own, n)
 		}
 		return err
 	}
 	d, err := parseLimit(strings.TrimSpace(s))
-	if err != nil {
-		return source.Errorf(v.Pos, "time_limit %v", err).Hintf("%s", err.hint)
+	switch {
+	case err != nil && err.zero && key != timeLimit:
+		return source.Errorf(v.Pos, "%s %q is zero", key, s).Hintf("remove %s: it is no limit then", own)
+	case err != nil:
+		return source.Errorf(v.Pos, "%s %v", key, err).Hintf("%s", err.hint)
 	}
 	*l = Limit(d)
 	return nil
@@ -61,7 +68,10 @@ func ParseLimit(s string) (time.Duration, error) {
 }
 
 // limitError is a limit that cannot be, and the spelling that was probably meant.
-type limitError struct{ msg, hint string }
+type limitError struct {
+	msg, hint string
+	zero      bool // it is understood, but no limit
+}
 
 func (e *limitError) Error() string { return e.msg }
 
@@ -73,14 +83,14 @@ func parseLimit(s string) (time.Duration, *limitError) {
 	} else if m := limitClock.FindStringSubmatch(s); m != nil && (m[1] == "" || m[4] != "") {
 		d = fieldOf(m[1])*24*time.Hour + fieldOf(m[2])*time.Hour + fieldOf(m[3])*time.Minute + fieldOf(m[4])*time.Second
 	} else {
-		return 0, &limitError{fmt.Sprintf("%q is not understood", s), limitHint(s)}
+		return 0, &limitError{msg: fmt.Sprintf("%q is not understood", s), hint: limitHint(s)}
 	}
 	switch {
 	case d == 0:
-		return 0, &limitError{fmt.Sprintf("%q is zero, which means no limit to Slurm", s),
-			"remove time_limit to use the partition's default"}
+		return 0, &limitError{msg: fmt.Sprintf("%q is zero, which means no limit to Slurm", s),
+			hint: "remove time_limit to use the partition's default", zero: true}
 	case d > MaxLimit:
-		return 0, &limitError{fmt.Sprintf("%q is above ten years", s), "\"20:00\" means 20 hours, \"20m\" 20 minutes"}
+		return 0, &limitError{msg: fmt.Sprintf("%q is above ten years", s), hint: "\"20:00\" means 20 hours, \"20m\" 20 minutes"}
 	}
 	return d, nil
 }

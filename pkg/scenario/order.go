@@ -87,20 +87,21 @@ func (t *Test) checkPhases(c *source.Complaints) {
 		case p.Name == "":
 			c.Addf(p.Pos, "phases.name is required")
 		case !partName.MatchString(p.Name):
-			c.Add(source.Errorf(p.Pos, "phase name %q cannot be used", p.Name).Hintf("use letters, digits and _ . -"))
+			c.Add(source.Errorf(p.posOf("name"), "phase name %q cannot be used", p.Name).
+				Hintf("use letters, digits and _ . -"))
 		case slices.Contains(runNames, p.Name) || fileName.MatchString(p.Name):
-			c.Addf(p.Pos, "phase name %q is reserved: every run directory has a file or folder of this name", p.Name)
+			c.Addf(p.posOf("name"), "phase name %q is reserved: every run directory has a file or folder of this name", p.Name)
 		case seen[p.Name]:
-			c.Addf(p.Pos, "phase name %q is taken", p.Name)
+			c.Addf(p.posOf("name"), "phase name %q is taken", p.Name)
 		}
 		seen[p.Name] = true
-		oneOf(c, p.Pos, "cache", p.Cache, "keep", "reset")
+		oneOf(c, p.posOf("cache"), "phases.cache", p.Cache, "keep", "reset")
 	}
-	pos := t.Table.PosOf("sweep")
-	oneOf(c, pos, "sweep.mode", t.Sweep.Mode, "array", "jobs", "single")
-	oneOf(c, pos, "sweep.cache", t.Sweep.Cache, "reset", "keep")
+	keys := t.Table.Table("sweep")
+	oneOf(c, keys.PosOf("mode"), "sweep.mode", t.Sweep.Mode, "array", "jobs", "single")
+	oneOf(c, keys.PosOf("cache"), "sweep.cache", t.Sweep.Cache, "reset", "keep")
 	if t.Sweep.MaxParallel < 0 {
-		c.Addf(pos, "sweep.max_parallel is %d, must be 0 or more", t.Sweep.MaxParallel)
+		c.Addf(keys.PosOf("max_parallel"), "sweep.max_parallel is %d, must be 0 or more", t.Sweep.MaxParallel)
 	}
 }
 

@@ -55,7 +55,7 @@ func (r *Repeat) UnmarshalSource(v *source.Value) error {
 	if t.Has("metrics") {
 		u.Metrics = nil
 	}
-	c.Add(source.Decode(t, u))
+	c.Add(source.DecodeKey(t, u, "repeat"))
 	if u.Max < leastSeries || u.Max > mostSeries {
 		c.Add(source.Errorf(t.PosOf("max"), "repeat.max is %d, must be %d-%d", u.Max, leastSeries, mostSeries).
 			Hintf("the median of fewer than %d repeats has no interval; for a fixed number, write repeat = %d",
@@ -71,13 +71,14 @@ func (r *Repeat) UnmarshalSource(v *source.Value) error {
 // Percent is a share in percent, written "2%".
 type Percent float64
 
-// UnmarshalSource reads the spelling.
-func (p *Percent) UnmarshalSource(v *source.Value) error {
+// UnmarshalKey reads the spelling.
+func (p *Percent) UnmarshalKey(key string, v *source.Value) error {
 	s, isText := v.Any.(string)
 	number, marked := strings.CutSuffix(strings.TrimSpace(s), "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !isText || !marked || err != nil || !(f > 0 && f <= 100) {
-		return source.Errorf(v.Pos, "%v is not a share above 0%% and up to 100%%", v.Plain()).Hintf(`write it as "2%%"`)
+		return source.Errorf(v.Pos, "%s: %v is not a share above 0%% and up to 100%%", key, v.Plain()).
+			Hintf(`write it as "2%%"`)
 	}
 	*p = Percent(f)
 	return nil

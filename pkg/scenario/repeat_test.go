@@ -31,8 +31,8 @@ func TestRepeat(t *testing.T) {
 		"101":                             "s.toml:5:1: repeat is 101, must be 1-100",
 		"2.5":                             "s.toml:5:1: repeat must be a number or a table, not the float 2.5\n\thint: write repeat = 6",
 		`"2%"`:                            "s.toml:5:1: repeat must be a number or a table, not the string \"2%\"",
-		"{ max = 9 }":                     "precision is required",
-		`{ precision = 2 }`:               "s.toml:5:12: 2 is not a share above 0% and up to 100%\n\thint: write it as \"2%\"",
+		"{ max = 9 }":                     "repeat.precision is required",
+		`{ precision = 2 }`:               "s.toml:5:12: repeat.precision: 2 is not a share above 0% and up to 100%\n\thint: write it as \"2%\"",
 		`{ precision = "2" }`:             "2 is not a share",
 		`{ precision = "0%" }`:            "0% is not a share",
 		`{ precision = "NaN%" }`:          "NaN% is not a share",
@@ -40,8 +40,8 @@ func TestRepeat(t *testing.T) {
 		`{ precision = "2%", max = 5 }`:   "repeat.max is 5, must be 6-20\n\thint: the median of fewer than 6 repeats has no interval; for a fixed number, write repeat = 5",
 		`{ precision = "2%", max = 21 }`:  "repeat.max is 21, must be 6-20",
 		`{ precision = "2%", metrics=[]}`: "repeat.metrics is empty",
-		`{ precision = "2%", metric="x"}`: `unknown key "metric"`,
-		`{ precision = "2%", time = 30 }`: "must be a string such as",
+		`{ precision = "2%", metric="x"}`: `unknown key "metric" in [repeat]`,
+		`{ precision = "2%", time = 30 }`: "s.toml:5:30: repeat.time must be a string such as",
 	} {
 		_, err := load(t, fmt.Sprintf(text, value))
 		require.ErrorContains(t, err, want, value)

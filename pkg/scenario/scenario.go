@@ -110,8 +110,12 @@ type entry struct {
 	// Preset of variables for a network, as in the system file, or "none" (profllm); default: the
 	// site's.
 	Network string `toml:"network"`
-	// "vllm", "sglang" or "profllm" (profllm): who measures; default the engine's own.
+	// "vllm", "sglang", "profllm", "aiperf" or "genai-perf" (profllm): who measures; default the
+	// engine's own.
 	Client string `toml:"client"`
+	// Command that starts AIPerf or GenAI-Perf, such as /opt/aiperf/bin/aiperf (profllm); default
+	// aiperf or genai-perf.
+	ClientProgram config.Words `toml:"client_program"`
 	// Last nodes of the job, on which only the load client runs; more than one need client =
 	// "profllm" (profllm). Default 0: the client runs on the first node, beside a server.
 	ClientNodes int     `toml:"client_nodes"`
@@ -152,7 +156,8 @@ type Phase struct {
 	// Run the semantic evaluation in this phase; default: in the last one.
 	Eval *bool `toml:"eval"`
 
-	Pos source.Pos `toml:"-"`
+	Pos  source.Pos `toml:"-"`
+	keys *source.Table
 }
 
 // Sweep is [Tests.sweep]: how the points of a sweep are run.

@@ -228,6 +228,6 @@ func TestNamesInTheScript(t *testing.T) {
 	hint: use letters, digits and _ . -
 h.toml:4:1: hook "h=1" has 2 iterations, but a hook is one run
 	hint: write repeat, or the test several times
-s.toml:6:9: phase name "a=b" cannot be used
+s.toml:7:1: phase name "a=b" cannot be used
 	hint: use letters, digits and _ . -`)
 }

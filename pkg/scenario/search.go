@@ -29,11 +29,13 @@ func (s *Search) check(t *source.Table, c *source.Complaints) {
 		c.Add(source.Errorf(t.PosOf("variable"), "search.variable is %q", s.Variable).
 			Hintf(`write "max_concurrency" or "request_rate"`))
 	}
-	if len(s.Limits) == 0 {
+	if s.Limits != nil && len(s.Limits) == 0 {
 		c.Addf(t.PosOf("limits"), "search.limits is empty")
 	}
-	if s.Probes < 0 {
-		c.Addf(t.PosOf("probes"), "search.probes is %d, must be 1 or more", s.Probes)
+	if v := t.Get("probes"); v != nil {
+		if n, ok := v.Int(); ok && n < 1 {
+			c.Addf(v.Pos, "search.probes is %d, must be 1 or more", n)
+		}
 	}
 }
 

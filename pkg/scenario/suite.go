@@ -17,10 +17,11 @@ func (t *Test) expandSuites() error {
 	for i, p := range t.Phases {
 		if i < len(entries) {
 			p.Pos = entries[i].Pos
+			p.keys, _ = entries[i].Any.(*source.Table)
 		}
 		if p.Suite == "" {
 			if p.Parity {
-				c.Add(source.Errorf(p.Pos, "phase %q has parity, but no suite", p.Name).Hintf("remove parity"))
+				c.Add(source.Errorf(p.posOf("parity"), "phase %q has parity, but no suite", p.Name).Hintf("remove parity"))
 			}
 			list = append(list, p)
 			continue
@@ -33,13 +34,21 @@ func (t *Test) expandSuites() error {
 	return c.Err()
 }
 
+// posOf is where a key of the phase stands, else where the phase does.
+func (p *Phase) posOf(key string) source.Pos {
+	if p.keys.Has(key) {
+		return p.keys.PosOf(key)
+	}
+	return p.Pos
+}
+
 // expanded are the loads of a phase that names suites. base are the arguments of the test; first
 // says that nothing is measured before.
 func (p Phase) expanded(base *source.Table, first bool) ([]Phase, error) {
 	runs, unknown := suite.Expand(suite.Names(p.Suite))
 	var c source.Complaints
 	for _, name := range unknown {
-		c.Add(source.Errorf(p.Pos, "unknown suite %q", name).Hintf("%s", suite.Suggest(name)))
+		c.Add(source.Errorf(p.posOf("suite"), "unknown suite %q", name).Hintf("%s", suite.Suggest(name)))
 	}
 	if c.Err() != nil {
 		return nil, c.Err()

@@ -240,6 +240,18 @@ func (d distribution) below(load float64) float64 {
 	return min(sum, 1)
 }
 
+// between is the chance that the edge lies within an interval; an end that is nil is open.
+func (d distribution) between(low, high *float64) float64 {
+	from, to := 0.0, 1.0
+	if low != nil {
+		from = d.below(*low)
+	}
+	if high != nil {
+		to = d.below(*high)
+	}
+	return to - from
+}
+
 // quantile is the load below which the edge is with a chance.
 func (d distribution) quantile(p float64) float64 {
 	sum := 0.0

@@ -23,8 +23,8 @@
 // likely to hold the edge, from a quarter of the lowest load to four times the highest; margins change
 // near the edge in proportion to the logarithm of the load, by an unknown factor, and have noise with
 // heavy tails of an unknown width. Far from the edge only the side of the limit counts, and no shape
-// is assumed.
-// search_test.go measures how often the interval holds a known edge.
+// is assumed. The ends of an interval that is not narrow are loads that were measured.
+// simulated_test.go and far_test.go measure how often the interval holds a known edge.
 package search
 
 import (
@@ -99,11 +99,11 @@ const (
 type Answer struct {
 	Kind Kind
 	// Low is the highest load that holds, and High the lowest that fails, both with the
-	// confidence; nil if that is below the lowest or above the highest of the span.
+	// confidence; nil if no measured load is known to.
 	Low, High *float64
 	// Probability that the edge lies within them.
 	Probability float64
-	Edge        float64 // the most central estimate: the posterior's median
+	Edge        float64 // the most central estimate: the posterior's median; with an end that is nil, mostly a guess
 	At          float64 // of NoEvidence: the load
 }
 
@@ -281,48 +281,85 @@ func (g Goal) measured(value float64, probes []Probe) bool {
 }
 
 // answer is the interval that the posterior allows; its kind is "" if it is not good enough.
+//
+// Its ends are loads that were measured, unless it is narrow: the quantiles between measured loads, and
+// beyond them, follow from what was thought before the first probe and not from what was seen.
 func (g Goal) answer(d distribution, valid []Probe) *Answer {
 	tail := (1 - g.Confidence) / 2
 	a := &Answer{Edge: d.quantile(0.5)}
-	low, high := g.floor(d.quantile(tail)), g.ceil(d.quantile(1-tail))
-	if l, h := g.bracket(d, valid); h > 0 {
-		low, high = l, h
+	from, to := d.quantile(tail), d.quantile(1-tail)
+	a.Low, a.High = seen(valid, from, to)
+	narrow := false
+	if low, high := g.bracket(d, valid); high > 0 {
+		a.Low, a.High, narrow = &low, &high, g.narrow(low, high)
 	}
-	from, to := 0.0, math.Inf(1)
-	if low >= g.Min {
-		a.Low, from = &low, low
+	if a.Low != nil && a.High != nil && !narrow {
+		low, high := max(g.floor(from), *a.Low), min(g.ceil(to), *a.High)
+		if narrow = g.narrow(low, high); narrow {
+			a.Low, a.High = &low, &high
+		}
 	}
-	if high <= g.Max {
-		a.High, to = &high, high
-	}
-	a.Probability = d.below(to) - d.below(from)
-	switch {
-	case d.below(g.Min) >= g.Confidence:
-		a.Kind, a.Low, a.High, a.Probability = LowestFails, nil, new(g.Min), d.below(g.Min)
-	case 1-d.below(g.Max) >= g.Confidence:
-		a.Kind, a.Low, a.High, a.Probability = NoLimit, new(g.Max), nil, 1-d.below(g.Max)
-	case a.Low != nil && a.High != nil && g.narrow(low, high):
+	switch beaten := g.beaten(d, valid); {
+	case g.measured(g.Min, valid) && d.below(g.Min) >= g.Confidence:
+		a.Kind, a.Low, a.High = LowestFails, nil, new(g.Min)
+	case g.measured(g.Max, valid) && 1-d.below(g.Max) >= g.Confidence:
+		a.Kind, a.Low, a.High = NoLimit, new(g.Max), nil
+	case narrow:
 		a.Kind = Found // also of one that is beaten: nothing more is to be learnt
-	case g.AtLeast > 0 && d.below(g.AtLeast) >= g.Confidence:
+	case beaten > 0:
 		a.Kind = Beaten
+		if a.High == nil {
+			a.High = &beaten
+		}
 	}
+	a.Probability = d.between(a.Low, a.High)
 	return a
+}
+
+// seen are the nearest measured loads around an interval; nil on a side without one.
+func seen(valid []Probe, from, to float64) (low, high *float64) {
+	for i := range valid {
+		v := valid[i].Value
+		if v <= from && (low == nil || v > *low) {
+			low = new(v)
+		}
+		if v >= to && (high == nil || v < *high) {
+			high = new(v)
+		}
+	}
+	return low, high
+}
+
+// beaten is the lowest measured load below which the edge is with the confidence, if another
+// configuration reaches as much; 0: none is.
+func (g Goal) beaten(d distribution, valid []Probe) float64 {
+	lowest := 0.0
+	for _, p := range valid {
+		if p.Value <= g.AtLeast && d.below(p.Value) >= g.Confidence && (lowest == 0 || p.Value < lowest) {
+			lowest = p.Value
+		}
+	}
+	return lowest
 }
 
 // narrow reports whether an interval is an answer.
 func (g Goal) narrow(low, high float64) bool { return high-low <= max(g.Step*1.001, g.Tolerance*high) }
 
-// bracket is the likeliest narrow interval between two loads that were measured; 0 if none has
-// the confidence.
+// bracket is the likeliest narrow interval between two loads that were measured, or else the
+// narrowest, which has the confidence; 0 if none has.
 func (g Goal) bracket(d distribution, valid []Probe) (low, high float64) {
-	best := g.Confidence
+	best, ratio := 0.0, math.Inf(1)
 	for _, p := range valid {
 		for _, q := range valid {
-			if p.Value >= q.Value || !g.narrow(p.Value, q.Value) {
+			chance := d.below(q.Value) - d.below(p.Value)
+			if p.Value >= q.Value || chance < g.Confidence {
 				continue
 			}
-			if chance := d.below(q.Value) - d.below(p.Value); chance >= best {
+			switch narrow := g.narrow(p.Value, q.Value); {
+			case narrow && chance > best:
 				best, low, high = chance, p.Value, q.Value
+			case best == 0 && q.Value/p.Value < ratio:
+				ratio, low, high = q.Value/p.Value, p.Value, q.Value
 			}
 		}
 	}

@@ -168,3 +168,37 @@ func TestPriorOfSeveralLimits(t *testing.T) {
 		require.InDelta(t, guess(1), guess(n), 0.5, "%d limits", n)
 	}
 }
+
+// An answer after a few probes on one side of the edge has an open end on the other. The span's own ends
+// are known to fail or to hold only once they were measured.
+func TestOpenEnds(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 1024, Step: 1}}
+	server := holdsBelow(40)
+	for name, c := range map[string]struct{ loads, low, high []float64 }{
+		"one that holds": {loads: []float64{8}, low: []float64{8}},
+		"all hold":       {loads: []float64{8, 16, 32}, low: []float64{32}},
+		"one that fails": {loads: []float64{64}, high: []float64{64}},
+		"all fail":       {loads: []float64{512, 256}, high: []float64{256}},
+	} {
+		var probes []search.Probe
+		for _, load := range c.loads {
+			probes = append(probes, server(load))
+		}
+		a := g.Conclude(probes)
+		require.Equal(t, search.Spent, a.Kind, name)
+		require.Equal(t, c.low, values(a.Low), name)
+		require.Equal(t, c.high, values(a.High), name)
+	}
+	flat := func(load, log float64) search.Probe {
+		return search.Probe{Value: load, Margins: []search.Margin{{Log: log, Noise: 0.01}}}
+	}
+	falling := []search.Probe{flat(4, -0.15), flat(8, -0.151), flat(16, -0.152), flat(32, -0.153), flat(64, -0.154)}
+	require.Equal(t, search.Spent, g.Conclude(falling).Kind, "the lowest load was not measured")
+}
+
+func values(p *float64) []float64 {
+	if p == nil {
+		return nil
+	}
+	return []float64{*p}
+}

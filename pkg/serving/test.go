@@ -27,8 +27,8 @@ type Config struct {
 	// Version, or its beginning, that every server must report: 0.11 (profllm); another version
 	// makes the result invalid. Options of vLLM and of its load client are checked for that release.
 	EngineVersion string `toml:"engine_version"`
-	// Options that go to the engine or to vLLM's load client without a check of their names and
-	// values, such as "x, y" (profllm): those of a release or a plugin that profllm does not know.
+	// Options that go to the engine, to vLLM's load client or to AIPerf without a check of their names
+	// and values, such as "x, y" (profllm): those of a release or a plugin that profllm does not know.
 	UncheckedOptions string `toml:"unchecked_options"`
 	ServeWaitSeconds *int   `toml:"serve_wait_seconds"` // Time to become ready, each role; default 300.
 	// Time between two looks at whether a server is ready, s, from 0.1 to 60 (profllm); default 0.2.

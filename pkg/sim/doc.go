@@ -1,6 +1,6 @@
 // Package sim is an inference engine that computes nothing: it answers as vLLM does, after
 // latencies that are known in advance, and fails when told to. It stands in for `vllm serve`,
-// `vllm bench serve`, `ray`, vLLM's GSM8K script and SGLang's programs, so that a plan, its
+// `vllm bench serve`, `ray`, vLLM's GSM8K script, SGLang's programs and AIPerf, so that a plan, its
 // batch script, readiness checks, load client, parsers and record can be rehearsed without a
 // GPU and their numbers checked against the truth.
 //

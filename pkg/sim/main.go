@@ -30,6 +30,8 @@ func Main(ctx context.Context, p program.Process) int {
 		return tool.Nsys(ctx, p, p.Args[1:])
 	case name == "viztracer":
 		return tool.VizTracer(ctx, p, p.Args[1:])
+	case name == "aiperf" || name == "genai-perf":
+		return client.AIPerf(ctx, p, name, p.Args[1:])
 	case name == "helper":
 		return tool.Helper(ctx, p, p.Args[1:])
 	case name == "nvidia-smi":

@@ -13,15 +13,23 @@ import (
 // or a collection of them.
 type Unmarshaler interface{ UnmarshalSource(v *Value) error }
 
+// KeyUnmarshaler is an Unmarshaler that several keys have: its errors name the key that the user wrote.
+type KeyUnmarshaler interface {
+	UnmarshalKey(key string, v *Value) error
+}
+
 // Decode fills the struct that into points at. Fields are named by their toml
 // tag; `toml:"name,required"` complains when the key is absent; a field of type
 // *Table or *Value takes the raw tree. A pointer field stays nil when absent.
 // Like CloudAI it takes numbers and booleans written as strings, but never a
 // number for a string. An unknown key is an error. All complaints are returned
 // together.
-func Decode(t *Table, into any) error {
+func Decode(t *Table, into any) error { return DecodeKey(t, into, "") }
+
+// DecodeKey is Decode for the table of a key, which errors name.
+func DecodeKey(t *Table, into any, key string) error {
 	var c Complaints
-	decodeTable(t, reflect.ValueOf(into).Elem(), "", &c)
+	decodeTable(t, reflect.ValueOf(into).Elem(), key, &c)
 	return c.Err()
 }
 
@@ -91,6 +99,7 @@ var (
 	tableType       = reflect.TypeFor[*Table]()
 	valueType       = reflect.TypeFor[*Value]()
 	unmarshalerType = reflect.TypeFor[Unmarshaler]()
+	keyedType       = reflect.TypeFor[KeyUnmarshaler]()
 )
 
 func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
@@ -108,6 +117,9 @@ func decodeValue(v *Value, dst reflect.Value, path string, c *Complaints) {
 		} else {
 			wrong("a table")
 		}
+		return
+	case dst.Addr().Type().Implements(keyedType):
+		c.Add(dst.Addr().Interface().(KeyUnmarshaler).UnmarshalKey(path, v))
 		return
 	case dst.Addr().Type().Implements(unmarshalerType):
 		c.Add(dst.Addr().Interface().(Unmarshaler).UnmarshalSource(v))

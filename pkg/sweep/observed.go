@@ -15,7 +15,7 @@ const (
 type Observed struct {
 	Point
 	Observation []float64 // in the order of agent_metrics, in each metric's own unit; NaN is missing
-	Reward      float64
+	Reward      float64   // of one that did not pass the sweep's for failures, which nobody measured; NaN if it was not kept
 	Verdict     Verdict
 	Dir         string // of the run, "" if nothing ran
 }

@@ -271,11 +271,14 @@ func (t *Trajectory) plainRow(c record) (o Observed, err error) {
 		o.Observation = append(o.Observation, v)
 		at++
 	}
-	if o.Reward, err = c.float(at); err != nil {
+	o.Dir = c.cells[at+1]
+	if o.Verdict, err = verdict(c.cells[at+2], c.pos(at+2)); err != nil {
 		return o, err
 	}
-	o.Dir = c.cells[at+1]
-	o.Verdict, err = verdict(c.cells[at+2], c.pos(at+2))
+	if c.cells[at] != "" || o.Verdict == Passed {
+		o.Reward, err = c.float(at)
+	}
+	o.unmeasured()
 	return o, err
 }
 
@@ -327,6 +330,13 @@ func (t *Trajectory) cloudAIRow(c record) (o Observed, err error) {
 	}
 	o.judge()
 	return o, nil
+}
+
+// unmeasured takes the reward from a point that did not pass: older files have the sweep's for failures.
+func (o *Observed) unmeasured() {
+	if o.Verdict != Passed {
+		o.Reward = math.NaN()
+	}
 }
 
 // judge gives a verdict to a row of CloudAI's.

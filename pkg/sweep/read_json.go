@@ -72,14 +72,6 @@ func (t *Trajectory) object(v *source.Value, pos source.Pos) (o Observed, err er
 
 // rest reads the reward and what only profllm writes.
 func (t *Trajectory) rest(row *source.Table, pos source.Pos, o *Observed) error {
-	switch x := row.Get(colReward).Any.(type) {
-	case float64:
-		o.Reward = x
-	case int64:
-		o.Reward = float64(x)
-	default:
-		return source.Errorf(pos, "reward must be a number")
-	}
 	if v := row.Get(colMetrics); v != nil {
 		names, err := texts(v)
 		if err != nil {
@@ -107,12 +99,30 @@ func (t *Trajectory) rest(row *source.Table, pos source.Pos, o *Observed) error 
 	v := row.Get(colVerdict)
 	if v == nil {
 		o.judge()
-		return nil
+		return o.rewarded(row, pos, true)
 	}
 	s, _ := v.Text()
 	var err error
-	o.Verdict, err = verdict(s, pos)
-	return err
+	if o.Verdict, err = verdict(s, pos); err != nil {
+		return err
+	}
+	return o.rewarded(row, pos, o.Verdict == Passed)
+}
+
+// rewarded reads the reward, which may be null where none must be there.
+func (o *Observed) rewarded(row *source.Table, pos source.Pos, must bool) error {
+	switch x := row.Get(colReward).Any.(type) {
+	case float64:
+		o.Reward = x
+	case int64:
+		o.Reward = float64(x)
+	default:
+		if x != nil || must {
+			return source.Errorf(pos, "reward must be a number")
+		}
+	}
+	o.unmeasured()
+	return nil
 }
 
 func texts(v *source.Value) ([]string, error) {

@@ -17,16 +17,17 @@ const (
 	// CloudAI is its trajectory.csv: step, action, reward, observation, the action
 	// a Python dict and the observation a Python list. It knows no verdict and no
 	// run directory, and has no row for a refused point. A missing metric is
-	// written as agent_config.rewards.metric_failure.
+	// written as agent_config.rewards.metric_failure, and so is the reward of its
+	// point: CloudAI reads both from this file.
 	CloudAI Format = "cloudai"
 	// CSV is for any tool: a column for each dimension, each drawn parameter
 	// (env_params.NAME) and each metric (metrics.NAME), then reward, run_directory
-	// and verdict. A missing metric is an empty cell. A string that looks like a
-	// number is in double quotes of its own.
+	// and verdict. A missing metric, and the reward of a point that did not pass, is
+	// an empty cell. A string that looks like a number is in double quotes of its own.
 	CSV Format = "csv"
 	// JSONLines is an object to a line, with CloudAI's keys (step, action, reward,
 	// observation, env_params) and profllm's (metrics, run_directory, verdict). A
-	// missing metric is null.
+	// missing metric, and the reward of a point that did not pass, is null.
 	JSONLines Format = "jsonl"
 	// Metadata is CloudAI's metadata.csv: step and a column env_params.NAME for
 	// each drawn parameter. It is empty where nothing is drawn.
@@ -154,10 +155,14 @@ func (l Layout) cloudAI(o Observed) []byte {
 		}
 		obs[i] = &source.Value{Any: v}
 	}
+	reward := o.Reward
+	if math.IsNaN(reward) { // of a failed point of an earlier execution
+		reward = l.MetricFailure
+	}
 	return line(CloudAI, []string{
 		strconv.Itoa(o.Step),
 		string(appendLiteral(nil, &source.Value{Any: action})),
-		floatText(o.Reward),
+		floatText(reward),
 		string(appendLiteral(nil, &source.Value{Any: obs})),
 	})
 }
@@ -172,7 +177,11 @@ func (l Layout) csv(o Observed) []byte {
 		}
 		row = append(row, cell)
 	}
-	row = append(row, floatText(o.Reward), o.Dir, string(o.Verdict))
+	reward := ""
+	if o.Verdict == Passed {
+		reward = floatText(o.Reward)
+	}
+	row = append(row, reward, o.Dir, string(o.Verdict))
 	return line(CSV, row)
 }
 
@@ -192,7 +201,11 @@ func (l Layout) json(o Observed) []byte {
 	}
 	number := func(v float64) { b = appendJSON(b, &source.Value{Any: v}) }
 	b = append(b, `,"reward":`...)
-	number(o.Reward)
+	if o.Verdict == Passed {
+		number(o.Reward)
+	} else {
+		b = append(b, "null"...)
+	}
 	b = append(b, `,"observation":[`...)
 	for i, v := range o.Observation {
 		if i > 0 {

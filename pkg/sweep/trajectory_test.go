@@ -43,6 +43,7 @@ func write(t testing.TB, f Format, l Layout, rows []Observed) string {
 // plain strips positions, which differ between files.
 func plain(rows []Observed) (out []string) {
 	for _, o := range rows {
+		o.unmeasured()
 		out = append(out, fmt.Sprintln(o.Step, o.Key(), o.Observation, o.Reward, o.Verdict, o.Dir))
 	}
 	return out
@@ -133,6 +134,30 @@ func TestFormats(t *testing.T) {
 	require.Equal(t, "step,action,reward,observation\r\n1,\"{'decode.size': 1, 'bench_cmd_args.x': '1'}\",100.5,\"[100.5, 1e-07]\"\r\n"+
 		"2,\"{'decode.size': 'a, \"\"b\"\" = é\\n\\r\\x00\\t<&>', 'bench_cmd_args.x': ''}\",-1.0,\"[-1.0, 3.0]\"\r\n", write(t, CloudAI, l, rows[:2]))
 	require.Empty(t, Layout{}.Header(Metadata))
+}
+
+// The reward of a point that did not pass was not measured, and is no number but in CloudAI's own file:
+// with the reward function "negative", -1 would be the best. Older files have it, and it is not taken.
+func TestRewardsOfFailedPoints(t *testing.T) {
+	l, rows := sample()
+	failed := rows[1:3]
+	csv, jsonl := write(t, CSV, l, failed), write(t, JSONLines, l, failed)
+	require.Contains(t, csv, `,,3.0,,"s,a/0/2",failed`)
+	require.Contains(t, csv, ",,,,,refused")
+	require.Equal(t, 2, strings.Count(jsonl, `"reward":null`), jsonl)
+	old := strings.NewReplacer(`"reward":null`, `"reward":-1.0`, `,3.0,,"s,a`, `,3.0,-1.0,"s,a`, ",,,,,refused", ",,,-1.0,,refused")
+	for _, text := range []string{csv, jsonl, old.Replace(csv), old.Replace(jsonl)} {
+		for _, o := range read(t, "f", text).Rows {
+			require.True(t, math.IsNaN(o.Reward), "%s: %g", text, o.Reward)
+		}
+		cloud := read(t, "f", text)
+		require.Contains(t, write(t, CloudAI, l, cloud.Rows), `,-1.0,"[-1.0, 3.0]"`, "CloudAI reads this file")
+	}
+	passed := strings.NewReplacer(",100.5,s/a", ",,s/a", `"reward":100.5`, `"reward":null`)
+	for _, f := range []Format{CSV, JSONLines} {
+		_, err := Read("f", strings.NewReader(passed.Replace(write(t, f, l, rows[:1]))))
+		require.Error(t, err, "one that passed has a reward")
+	}
 }
 
 func TestRowRefusesAnotherSweepsPoint(t *testing.T) {

@@ -86,27 +86,39 @@ func outputLength(c *facts) answer {
 	if c.m.TotalOutputTokens == nil || *c.m.TotalOutputTokens <= 0 {
 		return notPossible("no output tokens, see no-tokens")
 	}
-	perRequest := float64(*c.m.TotalOutputTokens) / float64(done)
 	p := c.e.Planned
+	total, by := c.answered(int64(p.OutputTokens * done))
+	perRequest := float64(total) / float64(done)
 	switch {
 	case p.IgnoreEOS && p.OutputTokens > 0:
 		off := perRequest/float64(p.OutputTokens) - 1
-		short, share := c.shortAnswers(done)
+		short, share := c.shortAnswers(done, by)
 		return judged(math.Abs(off) > c.limit("output_deviation") || share > c.limit("short_share"),
-			"%.2f tokens per request, %d planned (%+.2f %%, accepted %.2f %%)%s",
-			perRequest, p.OutputTokens, 100*off, 100*c.limit("output_deviation"), short)
+			"%.2f tokens per request%s, %d planned (%+.2f %%, accepted %.2f %%)%s",
+			perRequest, by, p.OutputTokens, 100*off, 100*c.limit("output_deviation"), short)
 	case p.OutputTokens > 0 && float64(p.OutputTokens) < c.limit("output_tokens"):
 		return notPossible("answers of %d token were planned without ignore-eos", p.OutputTokens)
 	}
 	least := c.limit("output_tokens")
-	return judged(perRequest < least, "%.2f tokens per request (accepted from %s)", perRequest, plain(least))
+	return judged(perRequest < least, "%.2f tokens per request%s (accepted from %s)", perRequest, by, plain(least))
+}
+
+// answered is how many output tokens there are, by the side whose count is nearer to the planned
+// ones: that the sides differ is what token-books says. by names the server, and is "" for the client.
+func (c *facts) answered(planned int64) (total int64, by string) {
+	total = *c.m.TotalOutputTokens
+	off := func(n int64) float64 { return math.Abs(float64(n - planned)) }
+	if served := c.m.UsageOutputTokens; served != nil && off(*served) < off(total) {
+		return *served, " by the server's usage"
+	}
+	return total, ""
 }
 
 // shortAnswers is the share of the answers that ended before half of the planned
 // tokens, which a mean of many requests hides.
-func (c *facts) shortAnswers(done int) (text string, share float64) {
+func (c *facts) shortAnswers(done int, by string) (text string, share float64) {
 	s := c.e.Samples
-	if s == nil || len(s.OutputLen) == 0 {
+	if s == nil || len(s.OutputLen) == 0 || by != "" { // the single answers are counted by the client
 		return "", 0
 	}
 	n := 0

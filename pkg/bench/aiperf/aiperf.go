@@ -1,10 +1,10 @@
-// Package aiperf reads the summaries of NVIDIA's load clients: AIPerf's JSON and
-// CSV, and the CSV of its predecessor GenAI-Perf; beside AIPerf's also its requests.
+// Package aiperf drives NVIDIA's load clients, AIPerf and its predecessor GenAI-Perf, and reads their
+// summaries: AIPerf's JSON and CSV, and the CSV of GenAI-Perf; beside AIPerf's also its requests.
 //
 // AIPerf's names differ from vLLM's: its inter-token latency is a request's time
 // per output token (TPOT here), its inter-chunk latency is the gap between chunks
-// (ITL here). It exits with 0 whatever became of the requests, so a file says
-// nothing about success. The package does not judge the numbers.
+// (ITL here). It exits with 0 whatever became of the requests (0.13.0: unless
+// all failed), so a file says nothing about success. The package does not judge the numbers.
 //
 //	part, err := aiperf.Parser{}.Parse(os.DirFS("run/raw"))
 package aiperf
@@ -45,7 +45,7 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 	if err != nil {
 		return result.Part{}, err
 	}
-	for _, name := range files {
+	for _, name := range slices.Concat(files, p.below(sub)) {
 		data, read, err := load(sub, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -67,7 +67,25 @@ func (p Parser) Parse(out fs.FS) (result.Part, error) {
 		s.requests(sub, &part)
 		return part, nil
 	}
+	if p.Dir != "" {
+		if part, ok := noneCompleted(sub); ok {
+			return part, nil
+		}
+	}
 	return result.Part{}, fmt.Errorf("no summary of AIPerf: %w", fs.ErrNotExist)
+}
+
+// below are the summaries of GenAI-Perf in folders of the folder of a run: its last releases make
+// one there for each load.
+func (p Parser) below(dir fs.FS) []string {
+	if p.Dir == "" {
+		return nil
+	}
+	found, _ := fs.Glob(dir, "*/*_genai_perf.csv*") // the pattern is well-formed
+	for i, name := range found {
+		found[i] = strings.TrimSuffix(name, ".xz")
+	}
+	return slices.Compact(found)
 }
 
 // load reads a file, or the same with .xz.
@@ -83,6 +101,7 @@ type summary struct {
 	warnings []result.Warning
 	version  string
 	model    string
+	endpoint string // the kind of requests, such as chat
 	asked    asked
 
 	simulated bool
@@ -153,7 +172,8 @@ func (s *summary) part() result.Part {
 		s.warn(result.CutShort, "was_cancelled", "the client was stopped; its numbers cover a part of the load")
 	}
 	p := result.Part{Model: s.model, Metrics: m, Warnings: s.warnings}
-	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency}
+	p.Benchmark = result.Benchmark{Kind: kind, NumPrompts: s.asked.requests, MaxConcurrency: s.asked.concurrency,
+		Backend: s.endpoint}
 	if r := s.asked.rate; r != nil {
 		p.Benchmark.RequestRate = new(result.Rate(*r))
 		p.Benchmark.Burstiness, p.Benchmark.Arrivals = s.asked.burstiness, result.Drawn

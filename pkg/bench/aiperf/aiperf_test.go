@@ -262,3 +262,70 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// AIPerf 0.13.0 writes no summary if all requests fail: the requests say so, each error once.
+func TestAllRequestsFailed(t *testing.T) {
+	const line = `{"metadata":{"benchmark_phase":"profiling","request_start_ns":1},"metrics":{"error_isl":{"value":64,"unit":"tokens"}},` +
+		`"error":{"code":404,"type":"Not Found","message":"no such path"}}` + "\n"
+	warmup := strings.Replace(line, "profiling", "warmup", 1)
+	other := strings.Replace(line, "Not Found", "Timeout", 1)
+	p, err := parse(t, aiperf.RequestsFile, warmup+line+other+line)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 3}, []int{*p.Metrics.CompletedRequests, *p.Metrics.FailedRequests})
+	require.Len(t, p.Warnings, 2)
+	require.Equal(t, "2 requests", p.Warnings[0].Key)
+	require.Equal(t, "Not Found: no such path", p.Warnings[0].Text)
+	r := &result.Result{}
+	r.Merge(p)
+	v := validity.Judge(r, validity.Evidence{})
+	require.Equal(t, result.VerdictInvalid, v.Verdict, v.Words)
+	require.Contains(t, v.Words, "no-success")
+
+	_, err = parse(t, aiperf.RequestsFile, line+real(t, "profile_export.head.jsonl"))
+	require.ErrorIs(t, err, fs.ErrNotExist, "a part of a load, without a summary")
+	_, err = parse(t, aiperf.RequestsFile, line[:40])
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// The last releases of GenAI-Perf make a folder for each load.
+func TestGenAIPerfFolder(t *testing.T) {
+	const name = "org_m-openai-chat-concurrency2/profile_export_genai_perf.csv"
+	p, err := parse(t, name, "Metric,avg\nRequest Latency (ms),5\n\nMetric,Value\nRequest Count (count),7\n")
+	require.NoError(t, err)
+	require.Equal(t, name, p.Metrics.Source)
+	require.Equal(t, 7, *p.Metrics.CompletedRequests)
+	_, err = aiperf.Parser{}.Parse(fstest.MapFS{name: {Data: []byte("Metric,avg\nx,1\n")}})
+	require.ErrorIs(t, err, fs.ErrNotExist, "an imported folder is not searched")
+}
+
+// AIPerf's exit code says nothing about the requests: the record is judged by failed requests, by
+// fewer than were asked for, and by an end before its time.
+//
+// covers: P-14
+func TestVerdictOfRequests(t *testing.T) {
+	text := real(t, "profile_export_aiperf.json")
+	for want, c := range map[string]struct {
+		old, new string
+		planned  int
+	}{
+		"":                 {planned: 32},
+		"requests-missing": {planned: 40},
+		"request-errors":   {`"request_count": {`, `"error_request_count": {"unit": "requests", "avg": 8.0}, "request_count": {`, 40},
+	} {
+		changed := strings.Replace(text, c.old, c.new, 1)
+		p, err := parse(t, "profile_export_aiperf.json", changed)
+		require.NoError(t, err)
+		r := &result.Result{}
+		r.Merge(p)
+		v := validity.Judge(r, validity.Evidence{Planned: validity.Planned{NumPrompts: c.planned, Concurrency: 4}})
+		require.Equal(t, want != "", v.Verdict == result.VerdictInvalid, "%s: %v", want, v.Words)
+		if want != "" {
+			require.Contains(t, v.Words, want)
+		}
+	}
+	p, err := parse(t, "profile_export_aiperf.json", strings.Replace(text, `"was_cancelled": false`, `"was_cancelled": true`, 1))
+	require.NoError(t, err)
+	r := &result.Result{}
+	r.Merge(p)
+	require.Contains(t, validity.Judge(r, validity.Evidence{}).Words, "requests-missing", "it was cancelled")
+}

@@ -44,6 +44,10 @@ func (s *summary) csv(data []byte) error {
 
 func (s *summary) line(header, line []string, r *csv.Reader) {
 	tag, unit := csvTag(line[0])
+	if tag == "simulated" {
+		s.simulated = true
+		return
+	}
 	out := row{unit: unit, stats: map[string]float64{}}
 	for i, cell := range line[1:] {
 		if i+1 >= len(header) || strings.TrimSpace(cell) == "" {

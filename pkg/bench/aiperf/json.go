@@ -117,6 +117,7 @@ func (s *summary) errors(raw json.RawMessage) {
 func (s *summary) config(raw json.RawMessage) {
 	var c struct {
 		Endpoint struct {
+			Type         string   `json:"type"`
 			Models       []string `json:"model_names"`
 			ServerCounts bool     `json:"use_server_token_count"`
 		} `json:"endpoint"`
@@ -140,7 +141,7 @@ func (s *summary) config(raw json.RawMessage) {
 		} `json:"loadgen"`
 	}
 	s.decode("input_config", raw, &c)
-	s.asked.serverCounts = c.Endpoint.ServerCounts
+	s.asked.serverCounts, s.endpoint = c.Endpoint.ServerCounts, c.Endpoint.Type
 	s.asked.requests, s.asked.concurrency, s.asked.rate = c.Loadgen.Requests, c.Loadgen.Concurrency, c.Loadgen.Rate
 	for _, p := range c.Phases {
 		if p.Kind == "profiling" {

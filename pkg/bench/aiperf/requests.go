@@ -65,6 +65,47 @@ func (s *summary) requests(dir fs.FS, p *result.Part) {
 	p.Samples = all
 }
 
+// noneCompleted is what the requests say of a load of which all failed: AIPerf then writes no
+// summary. ok is false if one completed, since its numbers would be of a part of a load.
+func noneCompleted(dir fs.FS) (p result.Part, ok bool) {
+	failed, completed := 0, 0
+	count, order := map[string]int{}, []string{}
+	f := clientfile.File{Name: RequestsFile}
+	err := f.Read(dir, func(in *pyjson.Reader) error {
+		for in.Kind() != pyjson.Absent {
+			v, err := in.Value()
+			if err != nil {
+				return err
+			}
+			switch q := requestOf(v); {
+			case v.At("metadata", "benchmark_phase").Str != "profiling":
+			case q.err == "":
+				completed++
+			default:
+				failed++
+				if count[q.err]++; count[q.err] == 1 {
+					order = append(order, q.err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || completed > 0 || failed == 0 {
+		return p, false
+	}
+	p.Metrics = &result.Metrics{Source: f.Name}
+	p.Metrics.CompletedRequests, p.Metrics.FailedRequests = new(0), &failed
+	p.Benchmark, p.Warnings = result.Benchmark{Kind: kind}, f.Warnings
+	for _, text := range order[:min(len(order), mostErrors)] {
+		p.Warnings = append(p.Warnings, result.Warning{Kind: "client-error", File: f.Name,
+			Key: fmt.Sprintf("%d requests", count[text]), Text: fmt.Sprintf("%.300s", text)})
+	}
+	return p, true
+}
+
+// mostErrors is how many different errors a record lists.
+const mostErrors = 5
+
 // A request is one line; times in s.
 type request struct {
 	start, latency, ttft float64

@@ -65,7 +65,7 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 		e.own, entrypoint, cli = true, ownEntrypoint, defaultCLI
 		if cfg.Entrypoint != nil {
 			c.Add(source.Errorf(t.PosOf("entrypoint"), "semantic_eval_cmd_args.entrypoint: with data, profllm itself evaluates").
-				Hintf("remove entrypoint or data"))
+				Hintf("remove entrypoint or data; lm_eval reads your questions by a task file in [Tests.files]"))
 		}
 		if !path.IsAbs(*cfg.Data) {
 			c.Addf(t.PosOf("data"), "semantic_eval_cmd_args.data is %q, must be an absolute path", *cfg.Data)

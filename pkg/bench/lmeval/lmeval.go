@@ -3,8 +3,9 @@
 //
 // A file may hold several tasks, each with several metrics, each by several filters:
 // the ways in which the answer was looked for in the text. One is the record's
-// accuracy: of gsm8k if it is there, else of the first task; exact_match before the
-// others; flexible-extract before strict-match. The others are kept beside it. With
+// accuracy: of gsm8k if it is there, else of the first group of tasks, such as mmlu, that
+// is in no other, else of the first task; exact_match before the others; flexible-extract
+// before strict-match. The others are kept beside it. With
 // --log_samples it also says which questions were right. The package does not judge
 // the value.
 //
@@ -128,12 +129,7 @@ func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 	for _, task := range results.Fields {
 		all = append(all, scores(f, doc, task)...)
 	}
-	best := -1
-	for i, s := range all {
-		if isShare(doc, s) && (best < 0 || preferred(s, all[best])) {
-			best = i
-		}
-	}
+	best := choose(doc, all)
 	if best < 0 {
 		f.Warn(result.BadValue, results, "results", "no metric that is a share of right answers")
 		return fmt.Errorf("no accuracy in the file: %w", fs.ErrNotExist)
@@ -144,6 +140,7 @@ func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 		Questions: s.Questions, Source: f.Name,
 		Others: slices.Delete(all, best, best+1),
 	}
+	a.Whole = whole(f, doc, s)
 	if v := doc.At("n-shot", s.Task); v.Kind == pyjson.Number {
 		a.Shots = f.Int(v, "n-shot."+s.Task)
 	}
@@ -183,6 +180,9 @@ func scores(f *clientfile.File, doc pyjson.Value, task pyjson.Field) []result.Sc
 			continue
 		}
 		s := result.Score{Task: task.Key, Metric: metric, Value: *v, Questions: questions}
+		if n := task.Value.At("sample_count", x.Key); n.Kind == pyjson.Number { // of a group, by metric
+			s.Questions = f.Int(n, "sample_count."+x.Key)
+		}
 		if filter != "none" {
 			s.Filter = filter
 		}
@@ -204,26 +204,85 @@ func isShare(doc pyjson.Value, s result.Score) bool {
 	return s.Value >= 0 && s.Value <= 1 && !(higher.Kind == pyjson.Bool && higher.Str == "false")
 }
 
-// preferred reports whether a is chosen before b, which stands before it in the file.
-func preferred(a, b result.Score) bool {
-	order := func(s result.Score) [3]int {
-		o := [3]int{1, 1, 1}
-		if s.Task == "gsm8k" {
-			o[0] = 0
+// choose is the place of the record's accuracy, -1 if none is a share of right answers.
+func choose(doc pyjson.Value, all []result.Score) int {
+	best, bestOrder := -1, [4]int{}
+	first := map[string]int{} // by task: its place in the file
+	for i, s := range all {
+		if !isShare(doc, s) {
+			continue
 		}
-		if s.Metric == "exact_match" {
-			o[1] = 0
+		if _, seen := first[s.Task]; !seen {
+			first[s.Task] = len(first)
 		}
-		if s.Filter == "flexible-extract" {
-			o[2] = 0
+		if o := order(doc, s, first[s.Task]); best < 0 || slices.Compare(o[:], bestOrder[:]) < 0 {
+			best, bestOrder = i, o
 		}
-		return o
 	}
-	if a.Task != b.Task && a.Task != "gsm8k" {
+	return best
+}
+
+// order is smaller for a score that is chosen before others. A group follows its tasks in the
+// file.
+func order(doc pyjson.Value, s result.Score, place int) [4]int {
+	o := [4]int{2, place, 1, 1}
+	switch {
+	case s.Task == "gsm8k":
+		o[0] = 0
+	case isOutermost(doc, s.Task):
+		o[0] = 1
+	}
+	if s.Metric == "exact_match" {
+		o[2] = 0
+	}
+	if s.Filter == "flexible-extract" {
+		o[3] = 0
+	}
+	return o
+}
+
+// isOutermost reports whether a task is a group that is in no other group.
+func isOutermost(doc pyjson.Value, task string) bool {
+	groups := doc.At("group_subtasks")
+	if len(groups.At(task).Items) == 0 {
 		return false
 	}
-	x, y := order(a), order(b)
-	return slices.Compare(x[:], y[:]) < 0
+	for _, g := range groups.Fields {
+		if g.Key != task && slices.ContainsFunc(g.Value.Items, func(v pyjson.Value) bool { return v.Str == task }) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole is how many questions a score's task has: of a group, those of its tasks, if the score
+// is of all that were asked of them.
+func whole(f *clientfile.File, doc pyjson.Value, s result.Score) *int {
+	if v := doc.At("n-samples", s.Task, "original"); v.Kind != pyjson.Absent {
+		return f.Int(v, "n-samples."+s.Task)
+	}
+	groups, waiting, seen := doc.At("group_subtasks"), []string{s.Task}, map[string]bool{}
+	asked, all := 0, 0
+	for len(waiting) > 0 {
+		name := waiting[0]
+		waiting = waiting[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		for _, v := range groups.At(name).Items {
+			waiting = append(waiting, v.Str)
+		}
+		n := f.Int(doc.At("n-samples", name, "effective"), "n-samples."+name)
+		original := f.Int(doc.At("n-samples", name, "original"), "n-samples."+name)
+		if n != nil && original != nil {
+			asked, all = asked+*n, all+*original
+		}
+	}
+	if s.Questions == nil || *s.Questions != asked || asked == 0 {
+		return nil
+	}
+	return &all
 }
 
 // duration is a number that is written as a text.

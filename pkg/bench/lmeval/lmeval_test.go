@@ -1,6 +1,7 @@
 package lmeval_test
 
 import (
+	"encoding/base64"
 	"io/fs"
 	"os"
 	"strings"
@@ -45,7 +46,7 @@ func TestGSM8K(t *testing.T) {
 	require.Equal(t, &result.Accuracy{
 		Program: "lm-eval", Task: "gsm8k", Metric: "exact_match", Filter: "flexible-extract", Value: 0.7604245640636846,
 		Stderr:    &stderr,
-		Questions: new(1319), Shots: new(5), Duration: new(212.604418), Source: "lm_eval_gsm8k.json",
+		Questions: new(1319), Whole: new(1319), Shots: new(5), Duration: new(212.604418), Source: "lm_eval_gsm8k.json",
 		Others: []result.Score{{Task: "gsm8k", Metric: "exact_match", Filter: "strict-match", Value: 0.7437452615617892,
 			Stderr: &strict, Questions: new(1319)}},
 	}, p.Accuracy)
@@ -154,4 +155,74 @@ func TestLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, p.Warnings, want, limit)
 	}
+}
+
+// What lm-eval 0.4.13 wrote of a real vLLM: its folder of the model, its values and errors, what a
+// limit leaves, and which of several tasks is the record's.
+//
+// covers: PL-I3
+func TestReal(t *testing.T) {
+	for _, c := range []struct {
+		name, task, metric, filter    string
+		value, stderr                 float64
+		questions, whole, shots, more int
+	}{
+		{"quarter", "gsm8k_local", "exact_match", "flexible-extract", 0.25, 0.06933752452815363, 40, 40, 5, 1},
+		{"limit", "gsm8k_local", "exact_match", "flexible-extract", 0.3, 0.15275252316519464, 10, 40, 5, 1},
+		{"several", "choice_local", "acc", "", 0.65, 0.1094243309804831, 20, 20, 0, 6},
+		{"group", "both_local", "acc", "", 0.65, 0.1094243309804831, 20, 0, 0, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := lmeval.Parser{Dir: c.name}.Parse(os.DirFS("testdata/real"))
+			require.NoError(t, err)
+			require.Empty(t, p.Warnings)
+			require.Equal(t, "tiny", p.Model)
+			a := p.Accuracy
+			require.Equal(t, []string{c.task, c.metric, c.filter}, []string{a.Task, a.Metric, a.Filter})
+			require.InDelta(t, c.value, a.Value, 1e-15)
+			require.InDelta(t, c.stderr, *a.Stderr, 1e-15)
+			require.Equal(t, c.questions, *a.Questions)
+			if c.whole == 0 {
+				require.Nil(t, a.Whole, "the metric is of some of the group's tasks")
+				require.Nil(t, a.Shots)
+			} else {
+				require.Equal(t, []int{c.whole, c.shots}, []int{*a.Whole, *a.Shots})
+			}
+			require.Len(t, a.Others, c.more)
+			if c.name == "limit" { // the folder has the samples as well
+				require.Equal(t, 10, a.Answers.Questions)
+				require.Equal(t, []byte{1<<0 | 1<<4, 1 << 0}, bits(t, a.Answers.Right), "the first, fifth and ninth")
+			}
+			r := &result.Result{}
+			r.Merge(p)
+			v := validity.Judge(r, validity.Evidence{Planned: validity.Planned{NoBenchmark: true, Accuracy: true}})
+			require.Equal(t, result.VerdictValid, v.Verdict, "%v", v.Words)
+		})
+	}
+}
+
+// Of a group, the questions are those of its metric, and those of all its tasks, in groups within
+// it as well.
+func TestGroups(t *testing.T) {
+	const text = `{"results": {"a": {"acc,none": 0.5}, "b": {"acc,none": 1.0}, "c": {"acc,none": 0.0},
+		"outer": {"acc,none": 0.6, "sample_count": {"acc,none": 100}}, "inner": {"acc,none": 0.75, "sample_count": {"acc,none": 60}}},
+		"group_subtasks": {"inner": ["a", "b"], "outer": ["inner", "c"]}, "n-shot": {},
+		"n-samples": {"a": {"original": 50, "effective": 30}, "b": {"original": 30, "effective": 30}, "c": {"original": 40, "effective": 40}}}`
+	p, err := parse(text)
+	require.NoError(t, err)
+	require.Empty(t, p.Warnings)
+	require.Equal(t, []any{"outer", 0.6, 100, 120},
+		[]any{p.Accuracy.Task, p.Accuracy.Value, *p.Accuracy.Questions, *p.Accuracy.Whole})
+	require.Len(t, p.Accuracy.Others, 4)
+	circle := strings.Replace(text, `"inner": ["a", "b"]`, `"inner": ["a", "b", "outer"]`, 1)
+	p, err = parse(circle)
+	require.NoError(t, err)
+	require.Equal(t, "a", p.Accuracy.Task)
+}
+
+func bits(t *testing.T, text string) []byte {
+	t.Helper()
+	data, err := base64.StdEncoding.DecodeString(text)
+	require.NoError(t, err)
+	return data
 }

@@ -151,3 +151,24 @@ func TestProcessor(t *testing.T) {
 	_, err := vllmoffline.Parser{}.Parse(fstest.MapFS{"mm-processor.json": {Data: []byte(`{"completed": 3}`)}})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// What the real vLLM wrote: every stage has a time of each request. That of the encoder is the batch's
+// time divided by its requests, so the eight have the same.
+func TestRealProcessor(t *testing.T) {
+	p := parse(t, folder(t, "real/mm-processor.json"))
+	require.Empty(t, p.Warnings)
+	require.Zero(t, p.UnknownKeys)
+	require.Equal(t, "/models/llava", p.Model)
+	o := p.Metrics.Offline.Processor
+	require.Equal(t, []int{8, 0, 8}, []int{*o.Completed, *o.Failed, int(*o.EncoderCalls)})
+	require.InDelta(t, 0.420168850076152, *o.E2EL.Mean, 1e-12)
+	require.InDelta(t, 0.5033780750154983, o.E2EL.Percentiles["99"], 1e-12)
+	require.InDelta(t, 0.007651253117728629, *o.Preprocessing.Mean, 1e-12)
+	require.InDelta(t, 0.008375344250453054, o.Encoder.Percentiles["50"], 1e-12)
+	require.Zero(t, *o.Encoder.Std)
+	for _, x := range []*result.Timing{o.Hashing, o.CacheLookup, o.HFProcessor, o.Merging, o.PromptUpdates} {
+		require.Equal(t, 8, *x.N)
+		require.Len(t, x.Percentiles, 4)
+	}
+	require.Equal(t, result.VerdictValid, judge(p).Verdict)
+}

@@ -67,7 +67,7 @@ func New(client string, pos source.Pos, t *source.Table) (*Load, error) {
 	case "", "vllm", "profllm":
 	default:
 		c.Add(source.Errorf(pos, "unknown client %q", client).
-			Hintf("%s", source.Suggest(client, []string{"vllm", "sglang", "profllm"})))
+			Hintf("%s", source.Suggest(client, []string{"vllm", "sglang", "profllm", "aiperf", "genai-perf"})))
 	}
 	var cfg Config
 	names := source.Fields(cfg)

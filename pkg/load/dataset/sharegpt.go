@@ -75,6 +75,7 @@ func (s *Source) conversations(d drawing, turns []turn, output *int, by filter) 
 		if errors.Is(err, ErrNoTokenizer) && output != nil {
 			s.Log("prompts are not chosen by their length, because %v: vLLM leaves out those below 4 and above %d "+
 				"tokens", err, by.mostPrompt)
+			s.Tokenized = false // what was counted before was for nothing
 			return s.unfiltered(turns, *output), nil
 		}
 		if err != nil {

@@ -41,6 +41,9 @@ type Source struct {
 	Log   func(format string, args ...any)
 	// PlainWords is set by Requests: plain words stand for tokens, because there is no tokenizer.
 	PlainWords bool
+	// Tokenized is set by Requests: the Tokenizer made or chose the prompts. That it was only tried does
+	// not count.
+	Tokenized bool
 
 	most int // of a [holding]; 0 is the usual one
 }
@@ -86,7 +89,12 @@ func (s *Source) Requests(ctx context.Context) ([]Request, error) {
 	if err := s.tryLocal(ctx); err != nil {
 		return nil, err
 	}
+	tokenizer := s.Tokenizer
+	if tokenizer != nil {
+		s.Tokenizer = noted{tokenizer, &s.Tokenized}
+	}
 	requests, err := set.draw(s, d)
+	s.Tokenizer = tokenizer
 	if err != nil {
 		return nil, fmt.Errorf("data set %s: %w", s.DatasetName, err)
 	}
@@ -94,6 +102,30 @@ func (s *Source) Requests(ctx context.Context) ([]Request, error) {
 		return nil, fmt.Errorf("data set %s: %s has no entry that can be sent", s.DatasetName, d.path)
 	}
 	return requests, nil
+}
+
+// noted notes that a tokenizer was used.
+type noted struct {
+	Tokenizer
+	used *bool
+}
+
+func (n noted) Encode(ctx context.Context, texts []string, special bool) ([][]int, error) {
+	ids, err := n.Tokenizer.Encode(ctx, texts, special)
+	*n.used = *n.used || err == nil && len(texts) > 0
+	return ids, err
+}
+
+func (n noted) Chat(ctx context.Context, chats []Messages, kwargs json.RawMessage) ([][]int, error) {
+	ids, err := n.Tokenizer.Chat(ctx, chats, kwargs)
+	*n.used = *n.used || err == nil && len(chats) > 0
+	return ids, err
+}
+
+func (n noted) Decode(ctx context.Context, ids [][]int) ([]string, error) {
+	texts, err := n.Tokenizer.Decode(ctx, ids)
+	*n.used = *n.used || err == nil && len(ids) > 0
+	return texts, err
 }
 
 // tryLocal gives up vLLM's very text where nobody can decode and encode it. A trace needs the vocabulary

@@ -10,8 +10,9 @@ import (
 
 // labels are what stands before the answer to a question.
 var labels = map[report.Question]string{
-	report.AskSearch: "Search", report.AskBest: "Best", report.AskSure: "How sure", report.AskChange: "Change", report.AskDoubt: "Validity",
-	report.AskFailure: "Failed", report.AskLeftOut: "Left out",
+	report.AskSearch: "Search", report.AskBest: "Best", report.AskResult: "Result", report.AskUnlike: "Not compared",
+	report.AskSure: "How sure", report.AskChange: "Change", report.AskDoubt: "Validity", report.AskFailure: "Failed",
+	report.AskLeftOut: "Left out",
 }
 
 // answersBlock holds the sentences with which a report opens; ok is false if there are none.

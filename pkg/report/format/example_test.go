@@ -28,7 +28,7 @@ func Example() {
 	// Output:
 	// == Answers
 	//
-	// Best: agg measured a throughput of 800 tok/s, at a median TTFT of 49.0 ms and a median TPOT of 4.90 ms, on 4 GPUs.
+	// Result: agg measured a throughput of 800 tok/s, at a median TTFT of 49.0 ms and a median TPOT of 4.90 ms, on 4 GPUs.
 	// How sure: Not known: one run does not show how much another would differ.
 	// Validity: The only run is valid.
 	//
@@ -39,7 +39,7 @@ func Example() {
 	//  agg   valid    results/night/agg/0
 	// ## Answers
 	//
-	// - **Best**: agg measured a throughput of 800 tok/s, at a median TTFT of 49.0 ms and a median TPOT of 4.90 ms, on 4 GPUs.
+	// - **Result**: agg measured a throughput of 800 tok/s, at a median TTFT of 49.0 ms and a median TPOT of 4.90 ms, on 4 GPUs.
 	// - **How sure**: Not known: one run does not show how much another would differ.
 	// - **Validity**: The only run is valid.
 	//

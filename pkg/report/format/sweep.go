@@ -37,7 +37,9 @@ func sweepBlock(s *report.Sweep, r *report.Report) block {
 	for _, m := range s.Metrics {
 		t.header = append(t.header, title(m))
 	}
-	b.say("%s", starLine(s))
+	if line := starLine(s); line != "" {
+		b.say("%s", line)
+	}
 	if !s.OfPhases {
 		b.lines = append(b.lines, costLines(s.Cost)...)
 	}
@@ -178,18 +180,25 @@ func pointName(s *report.Sweep, p report.Point) string {
 
 // starLine says what the stars mean.
 func starLine(s *report.Sweep) string {
-	if s.Best == nil {
-		of := "point"
-		if s.OfPhases {
-			of = "phase"
-		}
+	if len(s.Points) == 1 {
+		return ""
+	}
+	of := "point"
+	if s.OfPhases {
+		of = "phase"
+	}
+	if s.Best == nil && !s.Apart {
 		return fmt.Sprintf("no valid %s has %s", of, s.Objective.Key)
 	}
 	once := ""
 	if repeated(s) {
 		once = "; each repeat counts separately here, so the best of many is partly luck"
 	}
-	return "* marks the best of each metric, valid results only" + once
+	among := ""
+	if s.Apart {
+		among = " among " + of + "s with the same prompts, others are not compared: prompts differ"
+	}
+	return "* marks the best of each metric" + among + ", valid results only" + once
 }
 
 // costLines say what the sweep took.

@@ -21,7 +21,10 @@ func (r *runner) answer(set int, a *search.Answer) {
 	if s.Low == nil && s.High == nil { // nothing is said of the edge
 		s.Probability = 0
 	}
-	r.doc.Answers[set] = s
+	if (s.Low == nil || s.High == nil) && a.Kind != search.NoEvidence { // the estimate is a guess
+		s.Edge = 0
+	}
+	r.doc.Answers[set], r.edges[set] = s, a.Edge
 	for i := range r.doc.Probes {
 		p := &r.doc.Probes[i]
 		s.Seconds += p.Seconds
@@ -99,9 +102,9 @@ func sentence(g search.Goal, s *result.Search) string {
 func between(s *result.Search) string {
 	switch {
 	case s.Low == nil:
-		return fmt.Sprintf("below %g", *s.High)
+		return fmt.Sprintf("below %g, and no load that was tried surely holds", *s.High)
 	case s.High == nil:
-		return fmt.Sprintf("%g or more", *s.Low)
+		return fmt.Sprintf("%g or more, and no load that was tried surely fails", *s.Low)
 	}
 	return fmt.Sprintf("%g: it holds at %g and fails at %g", *s.Low, *s.Low, *s.High)
 }

@@ -1,18 +1,19 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/client"
-	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
@@ -43,13 +44,10 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	i := len(r.doc.Probes)
 	p := Probe{Name: name(i), Value: value, NumPrompts: r.numPrompts(value), Seed: r.Seed + int64(i), Began: r.Now().UTC()}
 	dir := filepath.Join(r.Dir, p.Name)
-	if err := os.RemoveAll(dir); err != nil { // of a probe that was killed
+	if err := r.renew(dir); err != nil { // of a probe that was killed
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	if err := writeProbe(dir, &p); err != nil {
+	if err := r.writeProbe(dir, &p); err != nil {
 		return err
 	}
 	r.Said("%s: %s = %g, %d requests", p.Name, r.Variable, value, p.NumPrompts)
@@ -62,7 +60,7 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 		p.Error = err.Error()
 	}
 	r.judge(&p)
-	if err := writeProbe(dir, &p); err != nil {
+	if err := r.writeProbe(dir, &p); err != nil {
 		return err
 	}
 	r.doc.Probes = append(r.doc.Probes, p)
@@ -70,12 +68,23 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	return r.save()
 }
 
-func writeProbe(dir string, p *Probe) error {
+// renew makes a folder empty, unless it is another's by now.
+func (r *runner) renew(dir string) error {
+	if err := r.held(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o777)
+}
+
+func (r *runner) writeProbe(dir string, p *Probe) error {
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, ProbeFile), append(data, '\n'), 0o666)
+	return r.write(filepath.Join(dir, ProbeFile), append(data, '\n'))
 }
 
 // numPrompts is how many requests a probe has: as the percentiles of the limits need, for a
@@ -103,11 +112,32 @@ func needed(accept validity.Limits, key string) int {
 	return accept.SampleFrom(rank)
 }
 
-// judge reads a probe's result, and has it judged.
+// errNotFinished is of a client that did not run to its end.
+var errNotFinished = errors.New("the client left no result")
+
+// finished reads the result of a client that ran to its end. A client prints its numbers before it
+// writes them, and one that was interrupted writes those of a part of the load: neither is a result.
+func finished(dir string) (result.Part, error) {
+	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
+	short := func(w result.Warning) bool { return w.Kind == result.CutShort }
+	switch m := part.Metrics; {
+	case errors.Is(err, fs.ErrNotExist), err == nil && (m == nil || m.FromLog):
+		err = errNotFinished
+	case err == nil && slices.ContainsFunc(part.Warnings, short):
+		err = fmt.Errorf("%w of the whole load", errNotFinished)
+	}
+	return part, err
+}
+
+// judge reads a probe's result, and has it judged. One whose client failed has none, whatever is in
+// its files.
 func (r *runner) judge(p *Probe) {
-	part, err := vllmserve.Parser{}.Parse(regular.DirFS(filepath.Join(r.Dir, p.Name)))
-	if err != nil || part.Metrics == nil {
-		p.Error = cmp.Or(p.Error, "the client left no result")
+	if p.Error != "" {
+		return
+	}
+	part, err := finished(filepath.Join(r.Dir, p.Name))
+	if err != nil {
+		p.Error = err.Error()
 		return
 	}
 	rec := &result.Result{Schema: result.SchemaV1}
@@ -123,7 +153,7 @@ func (r *runner) judge(p *Probe) {
 	}
 	rec.Validity = validity.Judge(rec, validity.Evidence{Planned: planned, Samples: part.Samples})
 	r.doc.Simulated = r.doc.Simulated || rec.Simulated
-	p.record, p.Verdict, p.Words, p.Error = rec, rec.Validity.Verdict, rec.Validity.Words, ""
+	p.record, p.Verdict, p.Words = rec, rec.Validity.Verdict, rec.Validity.Words
 	p.Metrics = map[string]metric.Value{metric.Throughput.Key: metric.Throughput.Of(rec)}
 	p.Holds = nil
 	for set, limits := range r.Limits {

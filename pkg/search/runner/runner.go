@@ -20,13 +20,14 @@ import (
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/search"
 )
 
 // The files of a search.
 const (
-	File      = "search.json" // in its folder
-	ProbeFile = "probe.json"  // in the folder of each probe, beside the client's result
+	File      = run.SearchFile // in its folder
+	ProbeFile = "probe.json"   // in the folder of each probe, beside the client's result
 )
 
 // Schema is the version of search.json.
@@ -112,9 +113,11 @@ func (q Question) same(other Question) bool {
 type runner struct {
 	Options
 	doc    Document
-	before Question // of the folder
-	done   []bool   // of each set of limits: its answer is final
+	before Question  // of the folder
+	done   []bool    // of each set of limits: its answer is final
+	edges  []float64 // of each set of limits: the likeliest, also where the answer has an open end
 	begun  time.Time
+	held   func() error // that the folder is still this search's
 
 	place      *contender // nil: there are no rivals
 	best       []rival    // of each set of limits
@@ -125,7 +128,8 @@ type runner struct {
 // first. What was measured before in the folder counts. With an error it returns what is known.
 // What was asked wrongly is a [Refusal].
 func Run(ctx context.Context, o Options) (doc *Document, err error) {
-	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits)), best: make([]rival, len(o.Limits))}
+	r := runner{Options: o, begun: o.Now(), done: make([]bool, len(o.Limits)), best: make([]rival, len(o.Limits)),
+		edges: make([]float64, len(o.Limits))}
 	r.Speed = max(r.Speed, 1)
 	r.doc = Document{Schema: Schema, Question: r.question(), Simulated: o.Simulated,
 		Answers: make([]*result.Search, len(o.Limits))}
@@ -145,6 +149,7 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	r.held = func() error { return lease.Check(ctx) }
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -162,13 +167,21 @@ func Run(ctx context.Context, o Options) (doc *Document, err error) {
 	}
 	for set := range o.Limits {
 		if err := r.search(ctx, set); err != nil {
-			if errors.Is(context.Cause(ctx), lease.ErrLost) {
+			if errors.Is(err, lease.ErrLost) {
 				return &r.doc, err // the files are another's by now
 			}
 			return &r.doc, errors.Join(err, r.save())
 		}
 	}
-	return &r.doc, errors.Join(r.save(), r.keepBest())
+	if err := r.save(); err != nil {
+		return &r.doc, err
+	}
+	return &r.doc, r.keepBest()
+}
+
+// write replaces a file of the folder, unless that is another's by now.
+func (r *runner) write(path string, data []byte) error {
+	return durable.WriteFileIf(path, data, 0o666, r.held)
 }
 
 func (r *runner) question() Question {
@@ -250,7 +263,7 @@ func (r *runner) save() error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(r.Dir, File), append(data, '\n'), 0o666)
+	return r.write(filepath.Join(r.Dir, File), append(data, '\n'))
 }
 
 // search measures until one set of limits has its answer.
@@ -318,6 +331,9 @@ func (r *runner) keepBest() error {
 	kept := filepath.Join(r.Dir, vllmserve.DefaultFile)
 	best := r.Best(0)
 	if best == nil {
+		if err := r.held(); err != nil {
+			return err
+		}
 		if err := os.Remove(kept); !errors.Is(err, fs.ErrNotExist) { // of fewer probes
 			return err
 		}
@@ -327,14 +343,14 @@ func (r *runner) keepBest() error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(kept, data, 0o666)
+	return r.write(kept, data)
 }
 
 // Best is the probe that holds at the highest load that the answer says holds; nil if there is none.
 // Where the answer says that of no load, the load must be below the likeliest edge.
 func (r *runner) Best(set int) *Probe {
 	a := r.doc.Answers[set]
-	most := a.Edge
+	most := r.edges[set]
 	if a.Low != nil {
 		most = *a.Low
 	}

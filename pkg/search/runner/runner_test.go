@@ -364,3 +364,146 @@ func TestInterruptedCapacity(t *testing.T) {
 	_, err := runner.Run(ctx, o)
 	require.EqualError(t, err, "measure the capacity: killed")
 }
+
+// A search that was stopped below the edge says that the interval has an open end, and makes no guess.
+func TestOpenEnd(t *testing.T) {
+	for start, want := range map[float64]string{
+		1:  "the highest request_rate within p99_ttft_ms <= 500 is 2 or more, and no load that was tried surely fails (",
+		60: "the highest request_rate within p99_ttft_ms <= 500 is below 30, and no load that was tried surely holds (",
+	} {
+		o, _ := options(t, 10.2)
+		o.Goal.Start, o.Goal.Probes = start, 2
+		doc, err := runner.Run(t.Context(), o)
+		require.NoError(t, err)
+		require.Contains(t, doc.Answers[0].Sentence, want)
+		require.Zero(t, doc.Answers[0].Edge)
+	}
+}
+
+// A search that was stopped after its last probe, for so long that another took over, writes nothing
+// more: neither the probe's answer nor the last, although its lease was not renewed meanwhile.
+func TestLostLeaseBeforeASave(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		o, asked := options(t, 10.2)
+		o.Time = time.Hour
+		said, over := 0, false
+		o.Said = func(string, ...any) {
+			if said++; said != 6 { // the result of the third probe
+				return
+			}
+			if over = last; !last {
+				takeOver(t, o.Dir)
+			}
+		}
+		o.Now = func() time.Time {
+			if !over {
+				return time.Now()
+			}
+			takeOver(t, o.Dir)
+			return time.Now().Add(2 * o.Time) // no further probe begins
+		}
+		_, err := runner.Run(t.Context(), o)
+		require.EqualError(t, err, o.Dir+": another command has taken over this lease")
+		require.Len(t, *asked, 3)
+		data, err := os.ReadFile(filepath.Join(o.Dir, runner.File))
+		require.NoError(t, err)
+		require.Equal(t, "the other's", string(data))
+		require.NoFileExists(t, filepath.Join(o.Dir, vllmserve.DefaultFile))
+	}
+}
+
+// table is what a client prints before it writes its result.
+const table = `============ Serving Benchmark Result ============
+Successful requests:                     299
+Benchmark duration (s):                  14.95
+Total input tokens:                      2990
+Total generated tokens:                  2990
+Request throughput (req/s):              20.00
+Output token throughput (tok/s):         200.00
+---------------Time to First Token----------------
+Mean TTFT (ms):                          45.00
+Median TTFT (ms):                        45.00
+P99 TTFT (ms):                           50.00
+==================================================
+`
+
+// A run of which only a log with numbers is left did not finish: a capacity is measured again, also if the
+// command died with its client.
+func TestCapacityOfAKilledClient(t *testing.T) {
+	o, asked := options(t, 10.2)
+	o.Goal = search.Goal{}
+	well := o.Measure
+	killed := func(_ context.Context, ask runner.Ask) error {
+		return errors.Join(errors.New("signal: killed"), os.WriteFile(filepath.Join(ask.Dir, vllmserve.DefaultLog), []byte(table), 0o666))
+	}
+	o.Measure = killed
+	_, err := runner.Run(t.Context(), o)
+	require.ErrorContains(t, err, "measure the capacity: signal: killed")
+	o.Measure = func(ctx context.Context, ask runner.Ask) error {
+		_ = killed(ctx, ask)
+		return nil
+	}
+	_, err = runner.Run(t.Context(), o)
+	require.ErrorContains(t, err, "measure the capacity: the client left no result")
+
+	dir := filepath.Join(o.Dir, "capacity")
+	require.NoError(t, os.Mkdir(dir, 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, vllmserve.DefaultLog), []byte(table), 0o666))
+	o.Measure = well
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.True(t, math.IsInf((*asked)[0], 1), "the capacity is measured first")
+	require.Equal(t, "found", doc.Answers[0].Outcome)
+	require.NoFileExists(t, filepath.Join(dir, vllmserve.DefaultLog))
+}
+
+// A probe whose client failed, or wrote the result of a part of the load, has no numbers, now and when the
+// search goes on.
+func TestProbeOfAKilledClient(t *testing.T) {
+	type measure func(ctx context.Context, ask runner.Ask) error
+	killed := errors.New("signal: killed")
+	put := func(name, text string, err error) func(measure) measure {
+		return func(measure) measure {
+			return func(_ context.Context, ask runner.Ask) error {
+				return errors.Join(os.WriteFile(filepath.Join(ask.Dir, name), []byte(text), 0o666), err)
+			}
+		}
+	}
+	const left, part = "the client left no result", `{"num_prompts": 299, "completed": 10, "duration": 1, "request_throughput": 4,
+"mean_ttft_ms": 1, "median_ttft_ms": 1, "p99_ttft_ms": 1, "profllm": {"client": "profllm", "partial": true}}`
+	for name, c := range map[string]struct {
+		want string
+		bad  func(well measure) measure
+	}{
+		"log":       {killed.Error(), put(vllmserve.DefaultLog, table, killed)},
+		"log alone": {left, put(vllmserve.DefaultLog, table, nil)},
+		"part":      {left + " of the whole load", put(vllmserve.DefaultFile, part, nil)},
+		"result": {killed.Error(), func(well measure) measure {
+			return func(ctx context.Context, ask runner.Ask) error { return errors.Join(well(ctx, ask), killed) }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, asked := options(t, 10.2)
+			o.Goal.Probes = 2
+			well, n := o.Measure, 0
+			bad := c.bad(well)
+			o.Measure = func(ctx context.Context, ask runner.Ask) error {
+				if n++; n == 1 {
+					return bad(ctx, ask)
+				}
+				return well(ctx, ask)
+			}
+			for range 2 {
+				doc, err := runner.Run(t.Context(), o)
+				require.NoError(t, err)
+				require.Equal(t, c.want, doc.Probes[0].Error)
+				require.Empty(t, doc.Probes[0].Metrics)
+				require.Empty(t, doc.Probes[0].Verdict)
+				require.Empty(t, doc.Probes[1].Error)
+				require.Equal(t, 1, doc.Answers[0].Invalid)
+			}
+			require.Equal(t, 2, n)
+			require.NotEmpty(t, *asked)
+		})
+	}
+}

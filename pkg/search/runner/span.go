@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/lease"
-	"github.com/profllm/profllm/pkg/regular"
 )
 
 // capacityDir has the run that shows which rates a server can serve at all.
@@ -70,6 +68,9 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	if err != nil {
+		if lost := r.held(); lost != nil {
+			return 0, errors.Join(err, lost)
+		}
 		failed := dir + "-failed"
 		err = errors.Join(err, os.RemoveAll(failed), os.Rename(dir, failed))
 		log := filepath.Join(failed, vllmserve.DefaultLog)
@@ -84,12 +85,9 @@ func (r *runner) capacity(ctx context.Context) (float64, error) {
 
 // answered reads the rate from the run in a folder, which is measured if it has none.
 func (r *runner) answered(ctx context.Context, dir string) (float64, error) {
-	part, err := vllmserve.Parser{}.Parse(regular.DirFS(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.RemoveAll(dir); err != nil { // of a run that was killed
-			return 0, err
-		}
-		if err := os.MkdirAll(dir, 0o777); err != nil {
+	part, err := finished(dir)
+	if errors.Is(err, errNotFinished) {
+		if err := r.renew(dir); err != nil { // of a run that was killed
 			return 0, err
 		}
 		ask := Ask{Value: math.Inf(1), NumPrompts: r.numPrompts(0), Seed: r.Seed - 1, Dir: dir}
@@ -97,7 +95,7 @@ func (r *runner) answered(ctx context.Context, dir string) (float64, error) {
 		if err := client.Interrupted(ctx, r.Measure(ctx, ask)); err != nil {
 			return 0, fmt.Errorf("measure the capacity: %w", err)
 		}
-		part, err = vllmserve.Parser{}.Parse(regular.DirFS(dir))
+		part, err = finished(dir)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("measure the capacity: %w", err)

@@ -23,6 +23,7 @@ import (
 	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
@@ -115,6 +116,9 @@ func (s *Session) Measure(ctx context.Context, l *Load) (Outcome, error) {
 	}
 	err = run.Whole(o.Dir, func(temp string) error {
 		o.Failed, err = s.fill(ctx, l, temp)
+		if err == nil {
+			err = lease.Check(ctx) // the run's name may be another's by now
+		}
 		if err != nil || aside == "" {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/suite/measure"
 )
@@ -110,4 +111,24 @@ func TestFilesHere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, loads[0].Options()["dataset_path"])
 	}
+}
+
+// A run whose results were taken over by another command as it ended is not put under its name.
+func TestLostLease(t *testing.T) {
+	loads, err := measure.Plan(measure.Options{Names: []string{"latency-short"}, Own: true})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	at := filepath.Join(dir, ".lease")
+	held, release, err := lease.Hold(t.Context(), at, dir, lease.Options{Now: time.Now, Renew: time.Hour})
+	require.NoError(t, err)
+	well := client(3, nil)
+	s := &measure.Session{Dir: dir, Name: "s", Base: "http://h:1", URL: "http://h:1", Model: "m", Host: "c", Program: "p", Now: time.Now,
+		Client: func(ctx context.Context, args []string, out io.Writer) error {
+			require.NoError(t, os.WriteFile(filepath.Join(at, "lease-9.json"), []byte("{}"), 0o644))
+			return well(ctx, args, out)
+		}}
+	o, err := s.Measure(held, &loads[0])
+	require.ErrorIs(t, err, lease.ErrLost)
+	require.NoDirExists(t, o.Dir)
+	require.NoError(t, release())
 }

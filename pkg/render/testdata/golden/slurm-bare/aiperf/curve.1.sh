@@ -1,0 +1,121 @@
+#!/bin/bash
+#SBATCH --job-name=curve.exp_20260304_050607_cb704e
+#SBATCH --comment=profllm:exp_20260304_050607_cb704e
+#SBATCH --output=/shared/results/aiperf_2026-03-04_05-06-07/curve/0/1/stdout.txt
+#SBATCH --error=/shared/results/aiperf_2026-03-04_05-06-07/curve/0/1/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=gpu
+#SBATCH --nodes=1
+#SBATCH --gres=gpu:4
+#SBATCH --time=01:30:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario aiperf, test curve, iteration 0, run exp_20260304_050607_cb704e.
+# Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
+#   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
+
+RUN=/shared/results/aiperf_2026-03-04_05-06-07/curve/0/1
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+
+module load cuda vllm
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+
+GUARD=0   # pid of the srun that watches over the nodes
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append --cpus-per-gpu=8 "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid; shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"; PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
+step --job-name=nodes --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --port "$SERVE_PORT" &
+ROLES+=("serve=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
+if [ "${PHASES[-1]}" = 1/load=0 ]; then
+
+phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming \
+  --url http://"$SERVE_ADDR":"$SERVE_PORT" --concurrency 4 --request-count 20 --synthetic-input-tokens-mean 1024 \
+  --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
+  --goodput 'time_to_first_token:500 inter_token_latency:50' \
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/1/raw --no-server-metrics --no-gpu-telemetry \
+  --ui none
+
+fi
+
+phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
+if [ "${PHASES[-1]}" = 2/load=0 ]; then
+
+phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming \
+  --url http://"$SERVE_ADDR":"$SERVE_PORT" --concurrency 16 --request-count 80 \
+  --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}' \
+  --random-seed 7 --use-server-token-count --goodput 'time_to_first_token:500 inter_token_latency:50' \
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/2/raw --no-server-metrics --no-gpu-telemetry \
+  --ui none
+
+fi
+
+phase 3/load "$PROFLLM" job load --run "$RUN" --name 3
+if [ "${PHASES[-1]}" = 3/load=0 ]; then
+
+phase 3/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../3/logs/bench-%t.log \
+  env PROFLLM_ROLE=client \
+  /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming \
+  --url http://"$SERVE_ADDR":"$SERVE_PORT" --concurrency 64 --request-count 320 \
+  --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}' \
+  --random-seed 7 --use-server-token-count --goodput 'time_to_first_token:500 inter_token_latency:50' \
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/3/raw --no-server-metrics --no-gpu-telemetry \
+  --ui none
+
+fi

@@ -1,0 +1,118 @@
+#!/bin/bash
+#SBATCH --job-name=sglang.exp_20260304_050607_12670d
+#SBATCH --comment=profllm:exp_20260304_050607_12670d
+#SBATCH --output=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0/stdout.txt
+#SBATCH --error=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=batch
+#SBATCH --account=research
+#SBATCH --nodes=1
+#SBATCH --gres=gpu:8
+#SBATCH --time=00:30:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario aiperf, test sglang, iteration 0, run exp_20260304_050607_12670d.
+# Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
+#   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
+
+RUN=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
+export NCCL_IB_TIMEOUT=20
+
+GUARD=0   # pid of the srun that watches over the nodes
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid; shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"; PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
+  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
+  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
+  for role in "${ROLES[@]}"; do
+    wait "${role#*=}"
+    ends+=("--role=${role%%=*}=$?")
+  done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+FINISHING=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
+step --job-name=nodes --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+
+# serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.10 \
+  --container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/sglang/0:/shared/results/aiperf_2026-03-04_05-06-07/sglang/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+  env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 SGLANG_HOST_IP="$SERVE_ADDR" \
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$SERVE_PORT" --tp 4 &
+ROLES+=("serve=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
+wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase r1/load "$PROFLLM" job load --run "$RUN" --name r1
+if [ "${PHASES[-1]}" = r1/load=0 ]; then
+
+phase r1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/r1/logs/bench-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.10 \
+  --container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/sglang/0:/shared/results/aiperf_2026-03-04_05-06-07/sglang/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+  env PROFLLM_ROLE=client \
+  aiperf profile --model Qwen/Qwen3-8B --endpoint-type completions --streaming \
+  --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-rate 8 --request-count 160 --isl 512 --osl 64 \
+  --extra-inputs '{"ignore_eos":true}' --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/sglang/0/r1/raw \
+  --no-server-metrics --no-gpu-telemetry --ui none
+
+fi
+
+phase r2/load "$PROFLLM" job load --run "$RUN" --name r2
+if [ "${PHASES[-1]}" = r2/load=0 ]; then
+
+phase r2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/r2/logs/bench-%t.log \
+  --container-image=lmsysorg/sglang:v0.5.10 \
+  --container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/sglang/0:/shared/results/aiperf_2026-03-04_05-06-07/sglang/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+  env PROFLLM_ROLE=client \
+  aiperf profile --model Qwen/Qwen3-8B --endpoint-type completions --streaming \
+  --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-rate 8 --request-count 160 --isl 512 --osl 64 \
+  --extra-inputs '{"ignore_eos":true}' --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/sglang/0/r2/raw \
+  --no-server-metrics --no-gpu-telemetry --ui none
+
+fi
