@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,7 +57,7 @@ func serveUntilEOF(stdin io.Reader, stdout io.Writer) int {
 			return 2
 		}
 	}
-	s, err := loadtest.Start(loadtest.Options{TTFT: trueTTFT, ITL: itl})
+	s, err := loadtest.Start(loadtest.Options{TTFT: trueTTFT, ITL: itl, Time: true})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -87,6 +90,11 @@ func client(args []string) int {
 // another: how far their figures are from what the server saw, and what they cost. Each size takes
 // 15.5 s: three waves of 256 tokens.
 //
+// The server counts from when the kernel has a request. It also says how long requests then waited
+// until it read them (unread). For profllm's client, times of single requests are compared too: from its
+// time of a request to the request's arrival (send), and from when the server began to write the first
+// token to the client's time of it (token).
+//
 // It drives profllm's client, and each peer whose program a variable names: PROFLLM_BENCH_VLLM,
 // PROFLLM_BENCH_VLLM_RS, PROFLLM_BENCH_GUIDELLM, PROFLLM_BENCH_AIPERF. PROFLLM_BENCH_TOKENIZER is
 // the folder of a tokenizer, which they need.
@@ -102,10 +110,11 @@ func BenchmarkServe(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("streams=%d/%s", streams, p.name), func(b *testing.B) {
 				for b.Loop() {
-					url, truth, stop := startServer(b)
-					got := p.drive(b, program, url, streams)
-					got.report(b, truth())
-					stop()
+					s := startServer(b)
+					got := p.drive(b, program, s.url, streams)
+					got.report(b, s.truth())
+					got.reportRequests(b, s.times())
+					s.stop()
 					if p.variable == "" {
 						ours = got.cpu
 					}
@@ -134,8 +143,13 @@ type job struct {
 
 func (j job) prompts() string { return strconv.Itoa(3 * j.streams) }
 
+// requestsFile has the times of single requests, if the client writes them.
+const requestsFile = "requests.jsonl"
+
 var peers = []peer{
-	{name: "profllm", words: vllmWords, file: "result.json", read: readVLLM},
+	{name: "profllm", words: func(j job) []string {
+		return append(vllmWords(j), "--save-requests", requestsFile)
+	}, file: "result.json", read: readVLLM},
 	{"vllm", "PROFLLM_BENCH_VLLM", func(j job) []string {
 		return append([]string{"bench", "serve", "--tokenizer", j.tokenizer}, vllmWords(j)...)
 	}, "result.json", readVLLM},
@@ -176,6 +190,7 @@ type figures struct {
 	completed   int
 	ttft, itl   loadtest.Ranks
 	cpu, memory float64
+	requests    []load.Line // if the client writes them
 }
 
 // report shows the figures beside what the server saw.
@@ -186,9 +201,39 @@ func (f figures) report(b *testing.B, truth loadtest.Truth) {
 	b.ReportMetric(f.ttft.P99-truth.TTFT.P99, "ttft_p99_off_ms")
 	b.ReportMetric(f.itl.P50-truth.Gap.P50, "itl_p50_off_ms")
 	b.ReportMetric(f.itl.P99-truth.Gap.P99, "itl_p99_off_ms")
+	b.ReportMetric(truth.Unread.P50, "server_unread_p50_ms")
+	b.ReportMetric(truth.Unread.P99, "server_unread_p99_ms")
+	b.ReportMetric(truth.TTFT.P99-ms(trueTTFT), "server_ttft_late_p99_ms")
 	b.ReportMetric(truth.MaxLate, "server_max_late_ms")
 	b.ReportMetric(0, "ns/op")
 }
+
+// reportRequests shows how far the times of single requests are from the server's.
+func (f figures) reportRequests(b *testing.B, times []loadtest.Times) {
+	seen := make(map[string]loadtest.Times, len(times))
+	for _, t := range times {
+		seen[t.ID] = t
+	}
+	var send, token []float64
+	for i := range f.requests {
+		l := &f.requests[i]
+		t, ok := seen[l.ID]
+		require.True(b, ok, "the server knows no request %s", l.ID)
+		sent, err := time.Parse(time.RFC3339Nano, l.SentAt)
+		require.NoError(b, err)
+		first := sent.Add(time.Duration(float64(*l.FirstToken-*l.Sent) * 1e9))
+		send = append(send, ms(t.Arrived.Sub(sent)))
+		token = append(token, ms(first.Sub(t.Begun)))
+	}
+	for name, off := range map[string][]float64{"send": send, "token": token} {
+		if slices.Sort(off); len(off) > 0 {
+			b.ReportMetric(off[len(off)/2], name+"_p50_ms")
+			b.ReportMetric(off[len(off)*99/100], name+"_p99_ms")
+		}
+	}
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
 
 // result is what is read of a result file of `vllm bench serve`.
 type result struct {
@@ -222,10 +267,10 @@ func BenchmarkRates(b *testing.B) {
 	for _, rate := range []int{10, 100, 1000, 4000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
 			for b.Loop() {
-				url, _, stop := startServer(b)
-				r := drive(b, 1, url, "--random-output-len", "8", "--num-prompts", strconv.Itoa(10*rate),
+				s := startServer(b)
+				r := drive(b, 1, s.url, "--random-output-len", "8", "--num-prompts", strconv.Itoa(10*rate),
 					"--request-rate", strconv.Itoa(rate))
-				stop()
+				s.stop()
 				require.Equal(b, 10*rate, r.Completed)
 				b.ReportMetric(float64(r.Completed)/r.Profllm.LastSend/float64(rate), "delivered_to_asked")
 				b.ReportMetric(r.Profllm.SendDelay, "send_delay_p99_ms")
@@ -243,13 +288,13 @@ func BenchmarkProcesses(b *testing.B) {
 	for _, processes := range []int{1, 2} {
 		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
 			for b.Loop() {
-				url, truth, stop := startServer(b)
-				r := drive(b, -1, url, "--random-output-len", "32", "--num-prompts", "20000", "--max-concurrency", "10000",
+				s := startServer(b)
+				r := drive(b, -1, s.url, "--random-output-len", "32", "--num-prompts", "20000", "--max-concurrency", "10000",
 					"--processes", strconv.Itoa(processes))
 				require.Equal(b, 20000, r.Completed)
 				f := r.figures()
-				f.report(b, truth())
-				stop()
+				f.report(b, s.truth())
+				s.stop()
 				if processes == 1 {
 					one = r
 				}
@@ -261,8 +306,15 @@ func BenchmarkProcesses(b *testing.B) {
 	}
 }
 
-// startServer runs the server on the first core. stop ends it.
-func startServer(b *testing.B) (url string, truth func() loadtest.Truth, stop func()) {
+// A server is one of known latencies, in a process of its own.
+type server struct {
+	b    *testing.B
+	url  string
+	stop func()
+}
+
+// startServer runs a server on the first core.
+func startServer(b *testing.B) *server {
 	cmd := pinned(0, os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"=server", "GOMAXPROCS=1")
 	cmd.Stderr = os.Stderr
@@ -271,20 +323,23 @@ func startServer(b *testing.B) (url string, truth func() loadtest.Truth, stop fu
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(b, err)
 	require.NoError(b, cmd.Start())
-	url, err = bufio.NewReader(stdout).ReadString('\n')
+	url, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(b, err)
-	url = strings.TrimSpace(url)
-	truth = func() (t loadtest.Truth) {
-		resp, err := http.Get(url + "/truth")
-		require.NoError(b, err)
-		defer resp.Body.Close()
-		require.NoError(b, json.NewDecoder(resp.Body).Decode(&t))
-		return t
-	}
-	return url, truth, func() {
+	return &server{b, strings.TrimSpace(url), func() {
 		stdin.Close()
 		require.NoError(b, cmd.Wait())
-	}
+	}}
+}
+
+func (s *server) truth() (t loadtest.Truth) { s.ask("/truth", &t); return t }
+
+func (s *server) times() (t []loadtest.Times) { s.ask("/times", &t); return t }
+
+func (s *server) ask(path string, answer any) {
+	resp, err := http.Get(s.url + path)
+	require.NoError(s.b, err)
+	defer resp.Body.Close()
+	require.NoError(s.b, json.NewDecoder(resp.Body).Decode(answer))
 }
 
 // drive runs profllm's client on a core, or on any if that is below 0, and reads its result.
@@ -349,20 +404,36 @@ func (p peer) drive(b *testing.B, program, url string, streams int) figures {
 	require.NoError(b, err)
 	require.Equal(b, 3*streams, f.completed)
 	f.cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	f.requests = readRequests(b, filepath.Join(j.dir, requestsFile))
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		f.memory = float64(usage.Maxrss) / 1024
 	}
 	return f
 }
 
-// pinned returns a command tied to one core, if taskset is there and the core too.
+// readRequests reads the file of --save-requests, if there is one.
+func readRequests(b *testing.B, name string) (lines []load.Line) {
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	require.NoError(b, err)
+	defer file.Close()
+	for d := json.NewDecoder(file); d.More(); {
+		var l load.Line
+		require.NoError(b, d.Decode(&l))
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// pinned returns a command tied to one core, if taskset is there and the core too. It has a session of its
+// own: Linux divides a busy core by sessions, and the client's share would follow the server's load.
 func pinned(core int, name string, args ...string) *exec.Cmd {
-	if core < 0 {
-		return exec.Command(name, args...)
+	cmd := exec.Command(name, args...)
+	if core >= 0 && exec.Command("taskset", "-c", strconv.Itoa(core), "true").Run() == nil {
+		cmd = exec.Command("taskset", append([]string{"-c", strconv.Itoa(core), name}, args...)...)
 	}
-	tied := append([]string{"-c", strconv.Itoa(core), name}, args...)
-	if exec.Command("taskset", "-c", strconv.Itoa(core), "true").Run() == nil {
-		return exec.Command("taskset", tied...)
-	}
-	return exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
 }

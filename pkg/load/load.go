@@ -97,7 +97,7 @@ func drive(
 	}
 	origin := now()
 	r := runner{o: o, model: model, api: api, snd: snd, now: now, stdout: stdout, stderr: stderr,
-		clock: func() int64 { return int64(now().Sub(origin)) },
+		origin: origin, clock: func() int64 { return int64(now().Sub(origin)) },
 	}
 	prefix := o.requestPrefix()
 	ctx, lost := context.WithCancelCause(ctx)
@@ -152,7 +152,8 @@ type runner struct {
 	prober         *prober      // nil if nothing is probed
 	crew           *crew        // nil if no other process sends
 	coldWarmUps    int          // warm-up requests that failed
-	clock          func() int64 // now, in ns since the run began
+	origin         time.Time    // when the run began
+	clock          func() int64 // now, in ns since then
 	now            func() time.Time
 	stdout, stderr io.Writer
 }
@@ -258,11 +259,12 @@ func (r *runner) measure(ctx context.Context) *measurement {
 	r.announce()
 
 	stop := r.watch(&load.Ended.N, len(load.Outcomes), progressPause)
+	now := r.now() // one reading for both: this process may lose its processor between two
 	m := &measurement{
 		options: r.o, model: r.model, requests: r.traffic.requests, outcomes: load.Outcomes,
 		talks: r.traffic.talks, prompts: r.traffic.prompts(),
 		arrivals: arrivals, rates: rates,
-		started: r.now(), begin: r.clock(), coldWarmUps: r.coldWarmUps, processes: 1,
+		started: now, begin: int64(now.Sub(r.origin)), coldWarmUps: r.coldWarmUps, processes: 1,
 	}
 	if r.crew != nil {
 		m.begin += startLead

@@ -142,16 +142,23 @@ func peakTokens(outcomes []answer.Outcome) int {
 		}
 	}
 	counts := make(map[int64]int)
-	peak := 0
 	for i := range outcomes {
 		if outcomes[i].State != answer.Completed {
 			continue
 		}
+		n, in := 0, int64(0) // events of this request in one second
 		for _, at := range outcomes[i].Tokens {
-			s := (at - first) / second
-			counts[s]++
-			peak = max(peak, counts[s])
+			if s := (at - first) / second; s != in {
+				counts[in] += n
+				n, in = 0, s
+			}
+			n++
 		}
+		counts[in] += n
+	}
+	peak := 0
+	for _, n := range counts {
+		peak = max(peak, n)
 	}
 	return peak
 }

@@ -17,6 +17,7 @@ type chunk struct {
 	thoughts int    // choices that carry reasoning
 	role     bool   // a choice names a role
 	text     []byte // string: the text of the first choice; nil without
+	at       int    // where that lies in the payload
 	finish   []byte // finish_reason of a choice; nil if none is named, as before the end of an answer
 	usage    []byte // object; nil if absent or null
 	failed   bool   // the server reports an error
@@ -101,7 +102,8 @@ func (s *scanner) choice(c *chunk) {
 	for n := 0; s.member('{', n); n++ {
 		switch key := s.key(); string(key) {
 		case "text", "content":
-			c.carry(s.value())
+			v := s.value()
+			c.carry(v, s.i-len(v))
 		case "reasoning", "reasoning_content": // vLLM's name, and an older one
 			if v := s.value(); len(v) > 2 && v[0] == '"' {
 				c.thoughts++
@@ -126,14 +128,14 @@ func (s *scanner) choice(c *chunk) {
 	}
 }
 
-// carry notes the text of a choice.
-func (c *chunk) carry(v []byte) {
+// carry notes the text of a choice, which begins there in the payload.
+func (c *chunk) carry(v []byte, at int) {
 	if len(v) < 3 || v[0] != '"' {
 		return
 	}
 	c.texts++
 	if c.choices == 1 {
-		c.text = v
+		c.text, c.at = v, at
 	}
 }
 

@@ -48,13 +48,14 @@ type stream struct {
 	problem  string // the first thing that is wrong with the stream, or that the server calls an error
 	fatal    bool   // the problem is one that more bytes cannot end
 
+	pattern  pattern  // of token events
 	document document // the answer, if it is one
 }
 
 // reset prepares s to read the answer of another request, keeping its buffers.
 func (s *stream) reset(out *Outcome, w Wanted) {
 	*s = stream{
-		out: out, form: w.Form, asked: w.Tokens, keep: w.Text, document: s.document,
+		out: out, form: w.Form, asked: w.Tokens, keep: w.Text, document: s.document, pattern: s.pattern,
 		line: s.line[:0], held: s.held[:0], comment: s.comment[:0], usage: s.usage[:0], kept: s.kept[:0],
 	}
 	s.document.reset()
@@ -186,7 +187,7 @@ func (s *stream) event(payload []byte, at int64) {
 		s.responseEvent(payload, at)
 		return
 	}
-	c, err := readChunk(payload)
+	c, err := s.pattern.read(payload)
 	switch {
 	case err != nil:
 		s.fault("an event cannot be read: %v: %.100q", err, payload)

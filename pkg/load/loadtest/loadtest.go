@@ -2,9 +2,10 @@
 // clients against.
 //
 // Every stream keeps an absolute schedule: the first token leaves a fixed time after the
-// request was read, the others at fixed gaps, however late the one before was. One goroutine
-// writes all tokens from a timer wheel, so that thousands of streams fit on one core. What the
-// server itself was late by is in its [Truth].
+// request arrived, the others at fixed gaps, however late the one before was. On Linux a request
+// arrives when the kernel receives it, so that a server which reads it late still answers in time.
+// One goroutine writes all tokens from a timer wheel, so that thousands of streams fit on one core.
+// What the server itself was late by is in its [Truth] and, if wanted, in the [Times] of each stream.
 //
 // It is not an engine: tokens do not depend on prompts, and nothing is ever queued.
 //
@@ -32,9 +33,10 @@ import (
 // Options configure a server. The zero value answers at once.
 type Options struct {
 	Addr string        // to listen on; a free port of 127.0.0.1 if empty
-	TTFT time.Duration // from the end of the request to the first token
+	TTFT time.Duration // from the arrival of the request to the first token
 	ITL  time.Duration // between tokens
 	Keep bool          // keep the bodies of requests for [Server.Bodies]
+	Time bool          // keep the [Times] of each stream
 
 	// Tokenizer offers /tokenize and /detokenize, where token 7 is the word "w7".
 	Tokenizer bool
@@ -50,16 +52,27 @@ type Fault struct {
 	NoUsage    bool // send no usage record
 }
 
-// Truth is what the server itself saw, in ms. Delays are counted from the end of reading a request.
+// Truth is what the server itself saw, in ms. TTFT is counted from the arrival of a request.
 type Truth struct {
 	Streams     int     `json:"streams"`
 	MeanTTFT    float64 `json:"mean_ttft_ms"`
 	MaxTTFT     float64 `json:"max_ttft_ms"`
 	TTFT        Ranks   `json:"ttft_ms"`
+	Unread      Ranks   `json:"unread_ms"`    // from the arrival of a request until it was read
 	Gap         Ranks   `json:"gap_ms"`       // between tokens, as they left
 	MeanLate    float64 `json:"mean_late_ms"` // of all tokens, behind their schedule
 	MaxLate     float64 `json:"max_late_ms"`
 	MaxInFlight int     `json:"max_in_flight"`
+}
+
+// Times are those of one stream, by the system's clock. As that may be set, all are counted on from
+// one reading of it.
+type Times struct {
+	ID      string    `json:"id"`      // x-request-id
+	Arrived time.Time `json:"arrived"` // the end of the request, in the kernel
+	Read    time.Time `json:"read"`    // the same, in the server
+	Begun   time.Time `json:"begun"`   // the writing of the first token
+	Written time.Time `json:"written"` // the first token
 }
 
 // Ranks are percentiles, to 10 µs. What is above 1 s counts as that.
@@ -93,7 +106,7 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, listener: l, wheel: newWheel(max(o.TTFT, o.ITL)), conns: make(map[net.Conn]struct{})}
+	s := &Server{o: o, listener: l, wheel: newWheel(o), conns: make(map[net.Conn]struct{})}
 	go s.wheel.run()
 	go s.accept()
 	return s, nil
@@ -161,62 +174,83 @@ func (s *Server) serve(c net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	}()
-	r := bufio.NewReader(c)
+	in, err := newInlet(c)
+	if err != nil {
+		return
+	}
+	r := bufio.NewReader(in)
 	over := make(chan bool, 1)
-	var body []byte
+	var q request
 	for {
-		path, length, err := readHead(r)
-		if err != nil {
+		if err := q.readFrom(r); err != nil {
 			return
 		}
-		body = append(body[:0], make([]byte, length)...)
-		if _, err := io.ReadFull(r, body); err != nil {
-			return
-		}
-		if !strings.HasSuffix(path, "completions") {
-			if err := s.aside(c, path, body); err != nil {
+		q.arrived, q.read = in.arrived, in.read
+		if !strings.HasSuffix(q.path, "completions") {
+			if err := s.aside(c, q.path, q.body); err != nil {
 				return
 			}
 			continue
 		}
-		if !s.stream(c, path, body, over) {
+		if !s.stream(c, &q, over) {
 			return
 		}
 	}
 }
 
-// readHead reads a request's head and returns its path and the length of its body.
-func readHead(r *bufio.Reader) (path string, length int, err error) {
+// A request is what the server takes from one, and when it had all of it.
+type request struct {
+	path, id      string
+	body          []byte
+	arrived, read time.Time
+}
+
+// readFrom reads the next request in place of this one.
+func (q *request) readFrom(r *bufio.Reader) error {
+	length, err := q.readHead(r)
+	if err != nil {
+		return err
+	}
+	q.body = append(q.body[:0], make([]byte, length)...)
+	_, err = io.ReadFull(r, q.body)
+	return err
+}
+
+// readHead reads a request's head and returns the length of its body.
+func (q *request) readHead(r *bufio.Reader) (length int, err error) {
 	first, err := r.ReadString('\n')
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	words := strings.Fields(first)
 	if len(words) != 3 {
-		return "", 0, fmt.Errorf("malformed request line %q", first)
+		return 0, fmt.Errorf("malformed request line %q", first)
 	}
+	q.path, q.id = words[1], ""
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
-			return "", 0, err
+			return 0, err
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
-			return words[1], length, nil
+			return length, nil
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
-		if strings.EqualFold(string(name), "content-length") {
-			if length, err = strconv.Atoi(strings.TrimSpace(string(value))); err != nil {
-				return "", 0, err
+		switch value = bytes.TrimSpace(value); strings.ToLower(string(name)) {
+		case "content-length":
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, err
 			}
+		case "x-request-id":
+			q.id = string(value)
 		}
 	}
 }
 
 // stream puts one answer on the wheel and waits for its end. It returns false if the connection
 // is of no more use.
-func (s *Server) stream(c net.Conn, path string, body []byte, over chan bool) bool {
-	read := time.Now()
+func (s *Server) stream(c net.Conn, q *request, over chan bool) bool {
 	n := int(s.requests.Add(1)) - 1
 	now := s.inFlight.Add(1)
 	defer s.inFlight.Add(-1)
@@ -224,7 +258,7 @@ func (s *Server) stream(c net.Conn, path string, body []byte, over chan bool) bo
 	}
 	if s.o.Keep {
 		s.mu.Lock()
-		s.bodies = append(s.bodies, bytes.Clone(body))
+		s.bodies = append(s.bodies, bytes.Clone(q.body))
 		s.mu.Unlock()
 	}
 	var fault Fault
@@ -238,8 +272,8 @@ func (s *Server) stream(c net.Conn, path string, body []byte, over chan bool) bo
 		return false
 	}
 	a := &answer{
-		conn: c, read: read, due: read.Add(s.o.TTFT), gap: s.o.ITL, over: over, fault: fault,
-		chat: strings.Contains(path, "chat"), tokens: maxTokens(body), prompt: promptTokens(body),
+		conn: c, id: q.id, arrived: q.arrived, read: q.read, due: q.arrived.Add(s.o.TTFT), gap: s.o.ITL, over: over,
+		fault: fault, chat: strings.Contains(q.path, "chat"), tokens: maxTokens(q.body), prompt: promptTokens(q.body),
 	}
 	if a.tokens == 0 {
 		return refuse(c, http.StatusBadRequest) == nil
@@ -305,6 +339,8 @@ func (s *Server) aside(c net.Conn, path string, body []byte) error {
 		return reply(c, 200, map[string]any{"data": []any{map[string]any{"id": "loadtest", "root": "loadtest"}}})
 	case path == "/truth":
 		return reply(c, 200, s.Truth())
+	case path == "/times":
+		return reply(c, 200, s.wheel.allTimes())
 	case s.o.Tokenizer && path == "/detokenize":
 		var in struct{ Tokens []int }
 		if err := json.Unmarshal(body, &in); err != nil {

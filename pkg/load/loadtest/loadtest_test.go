@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,6 +42,36 @@ func TestNoTokenIsEarly(t *testing.T) {
 	require.GreaterOrEqual(t, truth.MeanLate, 0.0)
 	require.Positive(t, truth.Gap.P99)
 	require.Equal(t, 1, truth.MaxInFlight)
+}
+
+// The times of a stream are in order, and those of what is no stream are not kept.
+func TestTimesOfStreams(t *testing.T) {
+	const ttft = 20 * time.Millisecond
+	s, err := Start(Options{TTFT: ttft, Time: true})
+	require.NoError(t, err)
+	defer s.Close()
+	for _, body := range []string{`{"prompt":[1],"max_tokens":2}`, `{"prompt":[1]}`} {
+		req, err := http.NewRequest(http.MethodPost, s.URL()+"/v1/completions", strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("X-Request-Id", "r1")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		resp.Body.Close()
+	}
+	resp, err := http.Get(s.URL() + "/times")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var all []Times
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&all))
+	require.Len(t, all, 1)
+	one := all[0]
+	require.Equal(t, "r1", one.ID)
+	require.False(t, one.Read.Before(one.Arrived))
+	require.GreaterOrEqual(t, one.Begun.Sub(one.Arrived), ttft)
+	require.False(t, one.Written.Before(one.Begun))
+	require.LessOrEqual(t, s.Truth().Unread.P50, s.Truth().MaxTTFT)
 }
 
 func TestBadRequestsAreRefused(t *testing.T) {

@@ -16,17 +16,19 @@ const ring = 8192
 
 // An answer is one stream on the wheel. Only the wheel touches it after it was added.
 type answer struct {
-	conn   net.Conn
-	read   time.Time // end of the request
-	due    time.Time // next token
-	gap    time.Duration
-	tokens int // to send
-	prompt int
-	sent   int
-	last   time.Time // when the last token left
-	chat   bool
-	fault  Fault
-	over   chan<- bool // receives whether the connection can go on
+	conn    net.Conn
+	id      string
+	arrived time.Time // end of the request, in the kernel
+	read    time.Time // the same, in the server
+	due     time.Time // next token
+	gap     time.Duration
+	tokens  int // to send
+	prompt  int
+	sent    int
+	last    time.Time // when the last token left
+	chat    bool
+	fault   Fault
+	over    chan<- bool // receives whether the connection can go on
 }
 
 // A wheel holds answers by the tick of their next token. Answers due in one tick are written
@@ -45,10 +47,14 @@ type wheel struct {
 	late, maxLate  time.Duration
 	tokens         int
 	ttfts, gaps    histogram
+	unread         histogram
+	timed          bool // keep times
+	times          []Times
 }
 
-func newWheel(longest time.Duration) *wheel {
-	return &wheel{epoch: time.Now(), clock: newClock(tick), slots: make([][]*answer, min(longest/tick+64, ring))}
+func newWheel(o Options) *wheel {
+	return &wheel{epoch: time.Now(), clock: newClock(tick), timed: o.Time,
+		slots: make([][]*answer, min(max(o.TTFT, o.ITL)/tick+64, ring))}
 }
 
 // add puts a on the wheel. It returns false if the wheel has stopped.
@@ -120,6 +126,9 @@ func (w *wheel) write(a *answer) {
 	fails := a.fault.ErrorAfter > 0 && a.sent == a.fault.ErrorAfter
 	cut := a.fault.CutAfter > 0 && a.sent == a.fault.CutAfter
 	_, err := a.conn.Write(a.bytes(last || fails))
+	if w.timed && a.sent == 1 {
+		w.times = append(w.times, Times{a.id, w.system(a.arrived), w.system(a.read), w.system(now), w.system(time.Now())})
+	}
 	switch {
 	case err != nil || cut:
 		a.conn.Close()
@@ -136,9 +145,10 @@ func (w *wheel) write(a *answer) {
 func (w *wheel) account(a *answer, now time.Time) {
 	if a.sent == 0 {
 		w.streams++
-		w.first += now.Sub(a.read)
-		w.maxTTFT = max(w.maxTTFT, now.Sub(a.read))
-		w.ttfts.add(now.Sub(a.read))
+		w.first += now.Sub(a.arrived)
+		w.maxTTFT = max(w.maxTTFT, now.Sub(a.arrived))
+		w.ttfts.add(now.Sub(a.arrived))
+		w.unread.add(a.read.Sub(a.arrived))
 	} else {
 		w.gaps.add(now.Sub(a.last))
 	}
@@ -152,12 +162,23 @@ func (w *wheel) truth() Truth {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := Truth{Streams: w.streams, MaxTTFT: ms(w.maxTTFT), MaxLate: ms(w.maxLate),
-		TTFT: w.ttfts.ranks(w.streams), Gap: w.gaps.ranks(w.tokens - w.streams)}
+		TTFT: w.ttfts.ranks(w.streams), Unread: w.unread.ranks(w.streams),
+		Gap: w.gaps.ranks(w.tokens - w.streams)}
 	if w.streams > 0 {
 		t.MeanTTFT = ms(w.first) / float64(w.streams)
 		t.MeanLate = ms(w.late) / float64(w.tokens)
 	}
 	return t
+}
+
+// system returns an instant by the system's clock as it was when the wheel was made.
+func (w *wheel) system(t time.Time) time.Time { return w.epoch.Round(0).Add(t.Sub(w.epoch)).UTC() }
+
+// allTimes returns the times of the streams whose first token has left, in that order.
+func (w *wheel) allTimes() []Times {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]Times{}, w.times...)
 }
 
 // histogram counts times by unit; the last bin counts all longer ones.
