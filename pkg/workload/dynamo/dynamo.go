@@ -29,6 +29,7 @@ type Workload struct {
 	backend         *backend
 	prefill, decode role
 	written         *source.Table // the whole test
+	args            *source.Table // cmd_args
 	table           *source.Table // of the service
 	allocated       int           // nodes
 	controller      controller
@@ -44,6 +45,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	var c source.Complaints
 	w := &Workload{written: t.Table}
 	args := decode(t.CmdArgs, &w.cfg, &c)
+	w.args = args
 	if w.cfg.Dynamo == nil {
 		return w, c.Err()
 	}
@@ -85,6 +87,17 @@ func (w *Workload) Model() string { return w.service.Model }
 
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
+	if cl.Simulated {
+		return plan.Service{}, source.Errorf(w.table.Pos, "a test of Dynamo cannot be rehearsed yet").
+			Hintf("set backend = \"mocker\" and use profllm run: real processes, without a GPU")
+	}
+	var c source.Complaints
+	for _, e := range w.notYet() {
+		c.Add(e)
+	}
+	if c.Err() != nil {
+		return plan.Service{}, c.Err()
+	}
 	w.allocated = cl.Nodes
 	list, err := w.place(cl)
 	if err != nil {

@@ -88,7 +88,7 @@ func sizes(p, d int) string {
 
 // The table of the placements that CloudAI has.
 //
-// covers: P-7, P-9, U-10, U-14
+// covers: U-10
 func TestPlacement(t *testing.T) {
 	for _, c := range []struct {
 		p, d, nodes int // nodes 0: the test names none
@@ -198,7 +198,7 @@ func TestSlicesOfVisibleGPUs(t *testing.T) {
 
 // Every port of a node is another one, however many workers share it.
 //
-// covers: U-20, U-21
+// covers: U-21
 func TestPortsAreDistinct(t *testing.T) {
 	for _, backend := range []string{"vllm", "sglang", "mocker"} {
 		s, err := serve(t, fmt.Sprintf("[dynamo]\nbackend = %q\ndiscovery = \"etcd\"\nevent_plane = \"nats\"\n[dynamo.prefill_worker]\nworkers_per_node = 3\n"+
@@ -429,7 +429,7 @@ cmd = "lmcache_controller --monitor-ports {\"pull\":8300}"
 
 // LMCache's file keeps the order and the types of the table, and names what only the job knows by marks.
 //
-// covers: P-11, P-12, U-26, U-28
+// covers: P-11, U-26, U-28
 func TestLMCache(t *testing.T) {
 	s, err := serve(t, lmcache, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
@@ -454,6 +454,25 @@ extra_config:
 
 	_, err = serve(t, strings.ReplaceAll(lmcache, "results_dir", "rezults")+"\n[lmcache.more]\na = \"{Also}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "lmcache has unknown placeholders: Also, rezults")
+}
+
+// What is not run yet is refused, not left out.
+func TestNotYet(t *testing.T) {
+	for args, want := range map[string]string{
+		"[dynamo.decode_worker]\nnodes = \"n1,n2\"": "decode_worker.nodes is not supported yet",
+		"[dynamo]\n[aiperf_accuracy]\ncli = \"x\"":  "aiperf_accuracy is not supported yet",
+		"startup_cmd = \"x > $CLOUDAI_RUNTIME_FILE\"\n[dynamo]": "CLOUDAI_RUNTIME_FILE",
+	} {
+		w, err := read(test(t, args), false)
+		require.NoError(t, err, "it can be read")
+		require.Contains(t, w.NotRunnable(), want)
+		_, err = w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		require.ErrorContains(t, err, want)
+	}
+	w, err := New(test(t, "[dynamo]"), false)
+	require.NoError(t, err)
+	_, err = w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 1, Simulated: true})
+	require.ErrorContains(t, err, "cannot be rehearsed yet")
 }
 
 // A controller without LMCache controls nobody.

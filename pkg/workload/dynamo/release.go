@@ -81,3 +81,35 @@ func (w *Workload) noEffect() {
 		}
 	}
 }
+
+// notYet are complaints about what CloudAI does and profllm does not do yet. Such a test can be read, and cannot run.
+func (w *Workload) notYet() (list []*source.Error) {
+	for _, r := range []struct {
+		name string
+		*role
+	}{{"prefill_worker", &w.prefill}, {"decode_worker", &w.decode}} {
+		if r.Hosts != nil && *r.Hosts != "" {
+			list = append(list, source.Errorf(r.pos("nodes"), "%s.nodes is not supported yet", r.name).
+				Hintf("remove it; nodes of the test names hosts, of which decode has the first"))
+		}
+	}
+	if t := w.cfg.Accuracy; t != nil {
+		list = append(list, source.Errorf(t.Pos, "aiperf_accuracy is not supported yet").
+			Hintf("remove the table, or measure accuracy with [Tests.semantic_eval_cmd_args]"))
+	}
+	if text := w.cfg.StartupCmd; text != nil && strings.Contains(*text, "CLOUDAI_RUNTIME_FILE") {
+		list = append(list, source.Errorf(w.args.PosOf("startup_cmd"),
+			"startup_cmd writes CLOUDAI_RUNTIME_FILE, whose replacements are not supported yet").
+			Hintf("write the files that the servers read in [Tests.files]"))
+	}
+	return list
+}
+
+// NotRunnable says why the test cannot run although it can be read, "" if it can.
+func (w *Workload) NotRunnable() string {
+	var why []string
+	for _, e := range w.notYet() {
+		why = append(why, e.Msg)
+	}
+	return strings.Join(why, "; ")
+}
