@@ -459,8 +459,8 @@ extra_config:
 // What is not run yet is refused, not left out.
 func TestNotYet(t *testing.T) {
 	for args, want := range map[string]string{
-		"[dynamo.decode_worker]\nnodes = \"n1,n2\"": "decode_worker.nodes is not supported yet",
-		"[dynamo]\n[aiperf_accuracy]\ncli = \"x\"":  "aiperf_accuracy is not supported yet",
+		"[dynamo.decode_worker]\nnodes = \"n1,n2\"":             "decode_worker.nodes is not supported yet",
+		"[dynamo]\n[aiperf_accuracy]\ncli = \"x\"":              "aiperf_accuracy is not supported yet",
 		"startup_cmd = \"x > $CLOUDAI_RUNTIME_FILE\"\n[dynamo]": "CLOUDAI_RUNTIME_FILE",
 	} {
 		w, err := read(test(t, args), false)
