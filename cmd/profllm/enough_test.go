@@ -129,7 +129,7 @@ func TestRepeatsArePlanned(t *testing.T) {
 		0o644))
 	o = profllm(t, dir, nil, "slurm", "dry-run", "--simulate", "s.toml")
 	require.Equal(t, exitDefinition, o.code)
-	require.Contains(t, o.stderr, `s.toml:8:1: repeat of test "r": metric: unknown metric "trouhgput"`)
+	require.Contains(t, o.stderr, `s.toml:8:41: test "r": repeat.metrics: unknown metric "trouhgput"`)
 
 	var stderr bytes.Buffer
 	a := &app{stdout: &stderr, stderr: &stderr, now: time.Now}

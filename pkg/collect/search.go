@@ -16,7 +16,7 @@ import (
 )
 
 // searchProgram is what measured a search outside of a job.
-const searchProgram = "profllm bench search"
+const searchProgram = "profllm's bench search"
 
 // addSearch adds the answers of a search.
 func addSearch(e *evidence, d *draft) {

@@ -158,7 +158,7 @@ func TestSearchOutsideAJob(t *testing.T) {
 			require.True(t, r.Failure == nil || name == "lost", "nothing broke but what the checks say")
 			require.Len(t, r.Search, 1)
 			require.Equal(t, 2, r.Search[0].Probes)
-			require.Equal(t, "profllm bench search", r.Provenance.Foreign)
+			require.Equal(t, "profllm's bench search", r.Provenance.Foreign)
 			require.True(t, r.Simulated)
 			require.Equal(t, c.numbers, r.Results.CompletedRequests != nil)
 			encoded, err := resulttest.Marshal(r)
