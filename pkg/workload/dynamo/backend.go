@@ -25,7 +25,8 @@ const (
 func (s *service) before(version string) bool { return arguments.Before(s.Version, version) }
 
 // imageTag is an image of Dynamo's releases, whose tag is a version.
-var imageTag = regexp.MustCompile(`(?:^|[/#+])(?:vllm|sglang|tensorrtllm|dynamo)-(?:runtime|frontend)(?:-[a-z0-9]+)?[:+]v?(\d+\.\d+\.\d+)`)
+var imageTag = regexp.MustCompile(`(?:^|[/#+])(?:vllm|sglang|tensorrtllm|dynamo)-(?:runtime|frontend)(?:-[a-z0-9]+)?` +
+	`[:+]v?(\d+\.\d+\.\d+)`)
 
 // imageVersion is the version that an image says it has, "" if it does not.
 func imageVersion(image string) string {
@@ -48,6 +49,7 @@ type backend struct {
 	model      []string // options that take the model; a path, and the name to serve
 	tp, pp, dp []string // options of the parallel sizes, the first as profllm writes it
 	noGPU      bool     // it only behaves as if
+	bootstrap  string   // option of prefill that takes the port at which decode finds it, with underscores, "" for none
 	registers  string   // the option that says how many instances one process registers, "" for one
 	booleans   serving.Booleans
 	planned    map[string]string // options that the plan sets, with underscores → what to do instead
@@ -61,21 +63,25 @@ var backends = map[string]*backend{
 		planned: plannedModes, role: vllmRole,
 	},
 	"sglang": {
-		module: "dynamo.sglang", model: []string{"--model-path", "--served-model-name"}, booleans: serving.StoreTrue,
+		module: "dynamo.sglang", model: []string{"--model-path", "--served-model-name"},
+		bootstrap: "disaggregation_bootstrap_port", booleans: serving.StoreTrue,
 		tp: []string{"tensor_parallel_size", "tp_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp_size", "pp"},
-		dp:      []string{"data_parallel_size", "dp_size", "dp"},
-		planned: map[string]string{"nnodes": "leave it out", "node_rank": "leave it out", "dist_init_addr": "leave it out"},
-		role:    sglangRole,
+		dp: []string{"data_parallel_size", "dp_size", "dp"},
+		planned: map[string]string{"nnodes": "leave it out", "node_rank": "leave it out", "dist_init_addr": "leave it out",
+			"disaggregation_mode": saidByTable},
+		role: sglangRole,
 	},
 	"mocker": {
-		module: "dynamo.mocker", model: []string{"--model-path", "--model-name"}, noGPU: true, registers: "num_workers",
+		module: "dynamo.mocker", model: []string{"--model-path", "--model-name"}, bootstrap: "bootstrap_ports",
+		noGPU: true, registers: "num_workers",
 		planned: plannedModes, role: mockerRole,
 	},
 }
 
+const saidByTable = "the table that it stands in says it"
+
 var plannedModes = map[string]string{
-	"disaggregation_mode": "the table that it stands in says it", "is_prefill_worker": "the table that it stands in says it",
-	"is_decode_worker": "the table that it stands in says it",
+	"disaggregation_mode": saidByTable, "is_prefill_worker": saidByTable, "is_decode_worker": saidByTable,
 }
 
 // vllmRole are the options that make a worker of vLLM prefill or decode.

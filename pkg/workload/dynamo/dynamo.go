@@ -156,40 +156,23 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	for _, option := range w.backend.model {
 		argv = append(argv, plan.Texts(option, w.service.Model)...)
 	}
-	argv = append(argv, w.backend.role(&w.service, r.kind)...)
-	port := func(name string, base, count int) plan.Word {
-		p := plan.Port{Name: one.name + "_" + name, Base: base + one.place*plan.Slots, Step: 1, Count: count, Role: one.name}
-		s.Ports = append(s.Ports, p)
-		return plan.Word{plan.PortNumber(p.Name)}
-	}
-	s.Ports = append(s.Ports, plan.Port{Name: one.name, Base: systemPort + one.place*plan.Slots, Step: 1, Count: 1,
-		Role: one.name})
-	env := append([]plan.Var{
+	s.Ports = append(s.Ports, one.port(one.name, systemPort, 1))
+	env := slices.Concat([]plan.Var{
 		{Name: "PROFLLM_ROLE", Value: plan.Text(one.name)},
 		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
 		{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}, // before the port alone did it
-	}, planes.env()...)
-	env = append(env, w.cacheEnv(cl)...)
+	}, planes.env(), w.cacheEnv(cl))
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
-	switch w.service.Backend {
-	case "vllm":
-		env = append(env,
-			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
-			plan.Var{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: port("nixl", nixlPort, r.tp)},
-			plan.Var{Name: "DYN_VLLM_KV_EVENT_PORT", Value: port("events", eventPort, 1)})
-
-	case "mocker", "sglang":
-		if option := map[string]string{"mocker": "bootstrap_ports", "sglang": "disaggregation_bootstrap_port"}[w.service.Backend]; r.kind == prefill {
-			argv = append(argv, plan.Text("--"+strings.ReplaceAll(option, "_", "-")), port("bootstrap", bootstrapPort, 1))
-		}
+	if w.service.Backend == "vllm" {
+		env = append(env, vllmEnv(s, one)...)
 	}
-	argv = slices.Concat(argv, w.options(r), w.transfer(r), w.cacheArgs(cl), r.extra)
+	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r),
+		w.cacheArgs(cl), r.extra)
 	out := plan.Role{
-		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true,
-		Health:  plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
-		Timeout: w.wait(),
+		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
+		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
 		Step: plan.Step{Name: one.name, Nodes: one.nodes, Container: true, Env: env, Argv: argv,
 			Log: path.Join("logs", one.name+"-%t.log")},
 	}
@@ -202,6 +185,37 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	s.Config[r.kind] = r.args.Plain()
 	s.Roles = append(s.Roles, out)
 	return nil
+}
+
+// port is a port of a worker. Those of the workers of one node lie apart.
+func (i instance) port(name string, base, count int) plan.Port {
+	return plan.Port{Name: name, Base: base + i.place*plan.Slots, Step: 1, Count: count, Role: i.name}
+}
+
+// vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
+func vllmEnv(s *plan.Service, one instance) []plan.Var {
+	side, events := one.port(one.name+"_nixl", nixlPort, one.role.tp), one.port(one.name+"_events", eventPort, 1)
+	s.Ports = append(s.Ports, side, events)
+	return []plan.Var{
+		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
+		{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(side.Name)}},
+		{Name: "DYN_VLLM_KV_EVENT_PORT", Value: plan.Word{plan.PortNumber(events.Name)}},
+	}
+}
+
+// bootstrap is the option by which a worker of prefill is found, where the backend has one.
+func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
+	if one.role.kind != prefill || w.backend.bootstrap == "" {
+		return nil
+	}
+	base := bootstrapPort
+	if n, ok := intOf(one.role.args.Get(w.backend.bootstrap)); ok {
+		base = n
+	}
+	port := one.port(one.name+"_bootstrap", base, 1)
+	s.Ports = append(s.Ports, port)
+	option := "--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")
+	return []plan.Word{plan.Text(option), {plan.PortNumber(port.Name)}}
 }
 
 // frontend is the role that clients ask.

@@ -349,6 +349,23 @@ hf-overrides = { rope = { factor = 2 }, names = ["x"] }
 	require.Equal(t, s.Roles, again.Roles, "the order of options is that of the file")
 }
 
+// What CloudAI's files say of a role is not said twice, and a fixed port is the base of one that is free.
+func TestRolesOfCloudAI(t *testing.T) {
+	s, err := serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.prefill_worker.args]\ndisaggregation-mode = \"prefill\"\n"+
+		"disaggregation-bootstrap-port = 12345\n[dynamo.decode_worker.args]\ndisaggregation-mode = \"decode\"\n"+
+		"disaggregation-bootstrap-port = 12345\n", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	got := argv(roleOf(t, s, "prefill"))
+	require.Equal(t, 1, strings.Count(got, "--disaggregation-mode prefill"), got)
+	require.Contains(t, got, "--disaggregation-bootstrap-port ${port:prefill_bootstrap}")
+	require.NotContains(t, got, "12345")
+	require.Equal(t, 1, strings.Count(argv(roleOf(t, s, "decode")), "--disaggregation-"))
+	at := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == "prefill_bootstrap" })
+	require.Equal(t, 12345, s.Ports[at].Base)
+	_, err = serve(t, "[dynamo.decode_worker.args]\ndisaggregation-mode = \"prefill\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.ErrorContains(t, err, "decode.args.disaggregation_mode: profllm sets this option itself")
+}
+
 // The model of the service wins over one among the arguments.
 //
 // covers: U-2, U-5

@@ -92,8 +92,10 @@ func (w *Workload) onNodes(r *role, first int, all []int, taken int) ([]instance
 	}
 	free := len(all) - taken
 	if !w.backend.noGPU && each*g > free || each == 0 {
-		return nil, source.Errorf(r.sizePos(), "%s needs %s on each node (%s with tensor parallel size %d x pipeline parallel size %d), but %d of %d are free",
-			r.kind, quantity.Count(max(each, 1)*g, "GPU"), quantity.Count(max(each, 1), "worker"), r.tp, r.pp, max(free, 0), len(all)).
+		n := max(each, 1)
+		return nil, source.Errorf(r.sizePos(), "%s needs %s on each node (%s with tensor parallel size %d x pipeline "+
+			"parallel size %d), but %d of %d are free", r.kind, quantity.Count(n*g, "GPU"), quantity.Count(n, "worker"),
+			r.tp, r.pp, max(free, 0), len(all)).
 			Hintf("lower the sizes, or give each role nodes of its own")
 	}
 	var list []instance
@@ -229,7 +231,7 @@ func (w *Workload) agrees(r *role, key string, v *source.Value) bool {
 
 // options are those of a role as words, less what profllm writes itself.
 func (w *Workload) options(r *role) []plan.Word {
-	drop := []string{"model", "model_path", "served_model_name", "model_name", "connector"}
+	drop := []string{"model", "model_path", "served_model_name", "model_name", "connector", w.backend.bootstrap}
 	for key := range w.backend.planned {
 		drop = append(drop, key)
 	}

@@ -74,10 +74,12 @@ func (p planes) env() []plan.Var {
 	if p.discovery == "file" {
 		env = append(env, plan.Var{Name: "DYN_FILE_KV", Value: plan.Text(path.Join(p.dir, "discovery"))})
 	} else {
-		env = append(env, plan.Var{Name: "ETCD_ENDPOINTS", Value: plan.Concat("http://", plan.Addr(etcd), ":", plan.PortNumber(etcd))})
+		env = append(env, plan.Var{Name: "ETCD_ENDPOINTS",
+			Value: plan.Concat("http://", plan.Addr(etcd), ":", plan.PortNumber(etcd))})
 	}
 	if p.nats() {
-		env = append(env, plan.Var{Name: "NATS_SERVER", Value: plan.Concat("nats://", plan.Addr(nats), ":", plan.PortNumber(nats))})
+		env = append(env, plan.Var{Name: "NATS_SERVER",
+			Value: plan.Concat("nats://", plan.Addr(nats), ":", plan.PortNumber(nats))})
 	}
 	return env
 }
@@ -93,11 +95,11 @@ const (
 
 // addControl adds etcd and NATS where they are needed, on the first node. The workers start once they are ready.
 func (w *Workload) addControl(s *plan.Service, p planes) {
-	s0 := &w.service
 	first := plan.Slice{Offset: 0, Count: 1}
 	helper := func(name, health string, port string, argv []plan.Word) {
 		s.Roles = append(s.Roles, plan.Role{
-			Name: name, Nodes: first, Helper: true, Health: plan.Endpoint{Port: port, Path: health}, Timeout: plan.Seconds(controlWait),
+			Name: name, Nodes: first, Helper: true, Timeout: plan.Seconds(controlWait),
+			Health: plan.Endpoint{Port: port, Path: health},
 			Step: plan.Step{Name: name, Nodes: first, Container: true, Argv: argv, Log: path.Join("logs", name+"-%t.log"),
 				Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(name)}}},
 		})
@@ -107,9 +109,10 @@ func (w *Workload) addControl(s *plan.Service, p planes) {
 		return plan.Word{plan.PortNumber(name)}
 	}
 	if p.discovery == etcd {
-		command, _ := words(s0.EtcdCmd, source.Pos{}) // read complained
-		client, peer := port(etcd, etcd, s0.EtcdPort), port("etcd_peer", etcd, s0.EtcdPort+plan.Slots)
-		argv := append(plan.Texts(withoutOption(command, "--data-dir")...), plan.Text("--data-dir"), plan.Text(path.Join(p.dir, etcd)),
+		command, _ := words(w.service.EtcdCmd, source.Pos{}) // read complained
+		client, peer := port(etcd, etcd, w.service.EtcdPort), port("etcd_peer", etcd, w.service.EtcdPort+plan.Slots)
+		argv := append(plan.Texts(withoutOption(command, "--data-dir")...),
+			plan.Text("--data-dir"), plan.Text(path.Join(p.dir, etcd)),
 			plan.Text("--listen-client-urls"), plan.Concat("http://0.0.0.0:", client),
 			plan.Text("--advertise-client-urls"), plan.Concat("http://", plan.Addr(etcd), ":", client),
 			plan.Text("--listen-peer-urls"), plan.Concat("http://127.0.0.1:", peer),
@@ -118,9 +121,10 @@ func (w *Workload) addControl(s *plan.Service, p planes) {
 		helper(etcd, "/health", etcd, argv)
 	}
 	if p.nats() {
-		command, _ := words(s0.NATSCmd, source.Pos{})
-		client, monitor := port(nats, nats, s0.NATSPort), port("nats_monitor", nats, s0.NATSPort+4000)
-		argv := append(plan.Texts(command...), plan.Text("-p"), client, plan.Text("-m"), monitor, plan.Text("-sd"), plan.Text(path.Join(p.dir, nats)))
+		command, _ := words(w.service.NATSCmd, source.Pos{})
+		client, monitor := port(nats, nats, w.service.NATSPort), port("nats_monitor", nats, w.service.NATSPort+4000)
+		argv := append(plan.Texts(command...), plan.Text("-p"), client, plan.Text("-m"), monitor,
+			plan.Text("-sd"), plan.Text(path.Join(p.dir, nats)))
 		helper(nats, "/healthz", "nats_monitor", argv)
 	}
 }
