@@ -62,6 +62,7 @@ var requirementAreas = map[string]string{
 	"SRV":  "servers",
 	"SWP":  "sweeps of loads and servers",
 	"TST":  "checks of a server's API",
+	"U":    "tests of NVIDIA Dynamo in the format of CloudAI",
 	"UC":   "use cases",
 	"VLM":  "vLLM",
 }

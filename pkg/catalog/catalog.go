@@ -32,6 +32,7 @@ import (
 	"github.com/profllm/profllm/pkg/workload/bash"
 	"github.com/profllm/profllm/pkg/workload/command"
 	"github.com/profllm/profllm/pkg/workload/container"
+	"github.com/profllm/profllm/pkg/workload/dynamo"
 	"github.com/profllm/profllm/pkg/workload/nccl"
 	"github.com/profllm/profllm/pkg/workload/offline"
 	"github.com/profllm/profllm/pkg/workload/sglang"
@@ -54,7 +55,7 @@ const (
 
 // Workloads are the values of test_template_name that serve a model.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
-	{VLLM, vllm.New}, {SGLang, sglang.New},
+	{VLLM, vllm.New}, {SGLang, sglang.New}, {dynamo.Template, dynamo.New},
 }
 
 // Tools are the values of test_template_name that run a command and serve
@@ -126,6 +127,14 @@ func Unsupported(tests ...scenario.Test) string {
 	}
 	return "the workloads " + strings.Join(names[:len(names)-1],
 		", ") + " and " + names[len(names)-1] + " are not supported yet"
+}
+
+// Prepared is a test as it is planned: one of AIDynamo says in cmd_args what others say outside.
+func Prepared(t scenario.Test) (scenario.Test, error) {
+	if t.Template != dynamo.Template {
+		return t, nil
+	}
+	return dynamo.Prepared(t)
 }
 
 // Runnable are the templates that can be planned.

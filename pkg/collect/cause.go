@@ -147,7 +147,7 @@ func jobFacts(e *evidence) failure.Job {
 		case job.AllReady:
 			j.Ready = x.Time
 		case job.NotReady:
-			j.NotReady = append(j.NotReady, x.Role)
+			j.NotReady = append(j.NotReady, failure.Unready{Role: x.Role, Lacks: x.Text})
 		case job.Stopping:
 			if j.Teardown.IsZero() {
 				j.Teardown = x.Time

@@ -21,12 +21,12 @@ func addIdentity(version string) adder {
 			r.Provenance = &result.Provenance{Profllm: version}
 			return
 		}
-		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated
+		r.RunID, r.Suite, r.Timestamp, r.Simulated = e.load.RunID, p.Scenario+"/"+p.Test, p.Created, p.Simulated || p.SimulatedEngine
 		if n := p.Speed(); n > 1 {
 			r.SimulatedSpeed = n
 		}
 		r.Provenance = &result.Provenance{
-			Profllm: p.Version, Engine: p.Workload, Simulated: p.Simulated,
+			Profllm: p.Version, Engine: p.Workload, Simulated: p.Simulated || p.SimulatedEngine,
 			Image: p.Image, ImageDigest: p.ImageDigest, ImageSource: p.ImageSource,
 		}
 	}

@@ -22,7 +22,7 @@ func serversOf(e *evidence, w *warnings) []validity.Server {
 	var list []validity.Server
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
-		if !role.Engine {
+		if !role.Engine && !role.Router || role.Health.Serves != "" { // a worker of Dynamo leaves that to its frontend
 			continue
 		}
 		s := validity.Server{Role: role.Name, Wanted: servedNames(e.plan, role)}

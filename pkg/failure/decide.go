@@ -30,7 +30,7 @@ type Job struct {
 	Ended    time.Time      // zero if not known
 	Ready    time.Time      // every server was ready; zero if that never happened
 	Teardown time.Time      // we began to stop the roles; zero if we did not
-	NotReady []string       // roles whose time to become ready was over
+	NotReady []Unready      // roles whose time to become ready was over
 	Location *time.Location // of stamps without a zone; nil means UTC
 }
 
@@ -448,12 +448,22 @@ func (t *Table) fromEnd(r *Report, rest []clue) *result.Failure {
 	return f
 }
 
+// Unready is a role that did not become ready in its time.
+type Unready struct {
+	Role  string
+	Lacks string // what its last answer lacked, "" if there was none
+}
+
 // fromDeadline is a role that never became ready, and never said why.
-func (t *Table) fromDeadline(role string, reports []Report, rest []clue) *result.Failure {
+func (t *Table) fromDeadline(u Unready, reports []Report, rest []clue) *result.Failure {
+	role := u.Role
 	f := &result.Failure{Cause: deadline, Role: role, Confidence: result.FromSymptom, Others: others(clue{}, rest)}
 	if i := slices.IndexFunc(reports, func(r Report) bool { return r.Role == role }); i >= 0 {
 		shown := unknown(&reports[i], nil)
 		f.File, f.Node, f.Line, f.LineNumber, f.Tail = shown.File, shown.Node, shown.Line, shown.LineNumber, shown.Tail
+	}
+	if u.Lacks != "" {
+		f.Line, f.File, f.LineNumber = u.Lacks, "events.jsonl", 0
 	}
 	f.Others = slices.DeleteFunc(f.Others, func(o result.OtherCause) bool { return o.Cause == deadline })
 	if i, ok := t.byID[deadline]; ok {

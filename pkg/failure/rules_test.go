@@ -215,10 +215,10 @@ func TestRules(t *testing.T) {
 		{"so does one in its own words", failure.Job{}, []failure.Log{
 			{Role: "serve", File: "s", Ended: clock(10), Exit: 3, Data: strings.NewReader("serve: error: gave up\n")},
 			log("bench", at(12, refused))}, []string{"error-message", "connection-refused"}, result.FromSymptom},
-		{"F15 a time that was over, without a word", failure.Job{NotReady: []string{"decode"}}, []failure.Log{
+		{"F15 a time that was over, without a word", failure.Job{NotReady: []failure.Unready{{Role: "decode"}}}, []failure.Log{
 			log("decode", "INFO loading weights"), log("bench", at(12, refused))},
 			[]string{"health-deadline", "connection-refused"}, result.FromSymptom},
-		{"F15 and with one", failure.Job{NotReady: []string{"decode"}}, []failure.Log{log("decode", at(2, plainBug))},
+		{"F15 and with one", failure.Job{NotReady: []failure.Unready{{Role: "decode"}}}, []failure.Log{log("decode", at(2, plainBug))},
 			[]string{"unhandled-exception"}, result.FromSymptom},
 	}
 	for _, tt := range tests {

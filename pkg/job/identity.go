@@ -40,7 +40,7 @@ var versionPaths = []string{"/version", "/server_info", "/get_server_info"}
 func (j *Job) identify(ctx context.Context, p *plan.Plan, place *run.Placement) {
 	for i := range p.Roles {
 		role := &p.Roles[i]
-		if !role.Engine {
+		if !role.Engine && !role.Router || role.Health.Serves != "" { // a worker of Dynamo leaves that to its frontend
 			continue
 		}
 		id, err := identityOf(ctx, p, place, role)

@@ -171,6 +171,9 @@ func addSteps(own map[string]bool, dir string) error {
 	if err != nil {
 		return err
 	}
+	for i := range p.Setup {
+		own[p.Setup[i].Name] = true
+	}
 	for i := range p.Roles {
 		own[p.Roles[i].Step.Name] = true
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -77,15 +78,16 @@ func (j *Job) ready(ctx context.Context, p *plan.Plan, place *run.Placement, pro
 	waiting := map[string]target{} // by role
 	for _, proc := range procs {
 		role := p.Role(proc.Name)
-		if role == nil || !want(role) {
+		if role == nil || !want(role) || role.Health.Port == "" { // nobody knows where it answers
 			continue
 		}
 		urls, err := endpoints(p, place, role)
 		if err != nil {
 			return err
 		}
-		waiting[role.Name] = target{urls[0], p.ReadyLimit(role)}
-		go probe(probing, role, urls, answered)
+		t := target{url: urls[0], limit: p.ReadyLimit(role), last: new(atomic.Value)}
+		waiting[role.Name] = t
+		go probe(probing, role, urls, answered, t.last)
 	}
 	roles, lastSay := len(waiting), start
 	tick := time.NewTicker(poll)
@@ -97,8 +99,8 @@ func (j *Job) ready(ctx context.Context, p *plan.Plan, place *run.Placement, pro
 			}
 			if t, open := waiting[proc.Name]; open && j.Now().Sub(start) > t.limit {
 				j.showTail(proc.Name)
-				return errors.Join(j.event(Event{Event: NotReady, Role: proc.Name}),
-					fmt.Errorf("%s did not answer %s within %s", proc.Name, t.url, t.limit))
+				return errors.Join(j.event(Event{Event: NotReady, Role: proc.Name, Text: t.lacks()}),
+					notReady(proc.Name, t))
 			}
 		}
 		if len(waiting) == 0 {
@@ -126,6 +128,20 @@ func (j *Job) ready(ctx context.Context, p *plan.Plan, place *run.Placement, pro
 type target struct {
 	url   string
 	limit time.Duration
+	last  *atomic.Value // why it was not ready when it was asked last, a text
+}
+
+// lacks says what a role that did answer still lacked, "" for one that did not.
+func (t target) lacks() string {
+	text, _ := t.last.Load().(string)
+	return text
+}
+
+func notReady(role string, t target) error {
+	if lacks := t.lacks(); lacks != "" {
+		return fmt.Errorf("%s did not become ready by %s within %s: %s", role, t.url, t.limit, lacks)
+	}
+	return fmt.Errorf("%s did not answer %s within %s", role, t.url, t.limit)
 }
 
 // endpoints are where a role answers: on its first node, a helper on each of its nodes.
@@ -147,9 +163,16 @@ func endpoints(p *plan.Plan, place *run.Placement, role *plan.Role) (urls []stri
 
 // probe asks until a role answers. Each has its own, since a server that accepts
 // and then says nothing must not hide the end of another.
-func probe(ctx context.Context, role *plan.Role, urls []string, answered chan<- string) {
+func probe(ctx context.Context, role *plan.Role, urls []string, answered chan<- string, last *atomic.Value) {
 	for _, url := range urls {
-		for reach(ctx, role, url, 5*time.Second) != nil {
+		for {
+			err := reach(ctx, role, url, 5*time.Second)
+			if err == nil {
+				break
+			}
+			if lack, ok := errors.AsType[*lacking](err); ok {
+				last.Store(lack.Error())
+			}
 			if !sleep(ctx, cmp.Or(time.Duration(role.Poll), poll)) {
 				return
 			}
@@ -160,6 +183,9 @@ func probe(ctx context.Context, role *plan.Role, urls []string, answered chan<- 
 
 // reach asks a role for its health; one without such a path only needs to take a connection.
 func reach(ctx context.Context, role *plan.Role, url string, limit time.Duration) error {
+	if h := role.Health; h.Serves != "" || h.Instances != nil {
+		return registered(ctx, h, url, limit)
+	}
 	if role.Health.Path != "" {
 		return get(ctx, client(limit), url, io.Discard)
 	}
@@ -358,7 +384,7 @@ func (j *Job) scrape(ctx context.Context, dir, when string, want func(role strin
 	}
 	for i := range p.Roles {
 		role := &p.Roles[i]
-		if !role.Engine && !role.Proxy || want != nil && !want(role.Name) {
+		if !role.Engine && !role.Proxy && !role.Router || want != nil && !want(role.Name) {
 			continue
 		}
 		url, err := endpoint(p, place, role, "/metrics")

@@ -77,7 +77,7 @@ func (p *Plan) launch(in Input) error {
 			continue
 		}
 		s.Env = append(slices.Clone(inside), s.Env...)
-		wrapped, err := in.Launcher.Wrap(*s, box)
+		wrapped, err := in.Launcher.Wrap(*s, box.of(s.Image))
 		if err != nil {
 			if said := err.Error(); !refused[said] { // of one mount, every step complains
 				refused[said] = true
@@ -93,6 +93,12 @@ func (p *Plan) launch(in Input) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// of is the container of a step that has an image of its own, or the same for "".
+func (c Container) of(image string) Container {
+	c.Image = cmp.Or(image, c.Image)
+	return c
 }
 
 // mount lists what containers are given: CloudAI's mounts, and profllm's own. A path of

@@ -43,6 +43,8 @@ type Cluster struct {
 	MPI          string // the site's mpi, "": not said
 	VisibleGPUs  []int  // from CUDA_VISIBLE_DEVICES, nil if not set
 	Shared       bool   // others use the nodes' GPUs as well: take no more than are needed
+	Dir          string // of the run, absolute, as every step sees it
+	RunID        string
 	Simulated    bool
 }
 
@@ -86,6 +88,8 @@ type Service struct {
 	Client        string         // who measures in these steps, for the record; "" for nobody
 	Benchmark     map[string]any // its options
 	GPUs          int            // of each node that these steps use; 0: not known
+	Setup         []Step         // before any role starts
+	Files         []File         // that the job writes before
 	Roles         []Role
 	Ports         []Port
 	Image         string
@@ -99,10 +103,12 @@ type Service struct {
 	ClientNodes   Slice    // where clients run
 	MetricsURLs   []Word   // of the servers' counters; nil: of the endpoint and of every engine
 	Disaggregated bool
-	Config        map[string]any // kind of role → engine arguments
-	Cache         Cache
-	Torch         *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
-	Notes         []string // what a person should know, e.g. keys without effect
+
+	SimulatedEngine bool           // see Plan
+	Config          map[string]any // kind of role → engine arguments
+	Cache           Cache
+	Torch           *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
+	Notes           []string // what a person should know, e.g. keys without effect
 }
 
 // Cache says how the engines of a service are told to empty their prefix caches.
@@ -221,7 +227,7 @@ func Make(in Input) (*Plan, error) {
 		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
 		Launcher: in.LauncherName, Prologue: in.System.Prologue, PreTest: in.PreTest, PostTest: in.PostTest,
 		Preflight: in.Test.Preflight.Over(in.System.Preflight), Signatures: Signatures(in.System),
-		Accept: in.Test.Accept,
+		Accept: in.Test.Accept, StopOnFailure: in.Test.StopOnFailure,
 	}
 	c.Add(p.allocate(in))
 	visible, secrets, err := p.environment(in)
@@ -231,7 +237,8 @@ func Make(in Input) (*Plan, error) {
 		service, err = in.Workload.Serve(Cluster{
 			Nodes: p.Job.Nodes - in.Test.ClientNodes, GPUsPerNode: in.System.GPUsPerNode, TasksPerNode: in.System.NTasksPerNode,
 			MPI:         in.System.MPI,
-			VisibleGPUs: visible, Shared: in.System.Standalone(), Simulated: in.Simulated,
+			VisibleGPUs: visible, Shared: in.System.Standalone(), Dir: in.Dir, RunID: in.RunID,
+			Simulated: in.Simulated,
 		})
 		c.Add(err)
 	}
@@ -289,6 +296,7 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 // take takes over what the workload serves, and what its roles need of the job.
 func (p *Plan) take(in Input, service Service, visible []int) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
+	p.SimulatedEngine, p.Setup, p.Files = service.SimulatedEngine, service.Setup, service.Files
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
 		if len(p.Roles) == 0 && service.GPUs > 0 {

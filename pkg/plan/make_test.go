@@ -98,7 +98,7 @@ func TestMake(t *testing.T) {
 	in := input(t, "gpus_per_node = 4\n", "time_limit = \"30m\"\n")
 	p, err := plan.Make(in)
 	require.NoError(t, err)
-	require.Equal(t, plan.Cluster{Nodes: 1, GPUsPerNode: 4}, *in.Workload.(service).told)
+	require.Equal(t, plan.Cluster{Nodes: 1, GPUsPerNode: 4, Dir: in.Dir, RunID: in.RunID}, *in.Workload.(service).told)
 	require.Equal(t, 1, p.Loads[0].Expect.GPUs)
 	require.Equal(t, "2026-03-04T04:06:07Z", p.Created.Format(time.RFC3339), "UTC")
 	require.Equal(t, "/home/u/image.sqsh", p.Image, "a relative path is no image name")

@@ -34,9 +34,11 @@ type Plan struct {
 	Iteration int       `json:"iteration"`
 	Step      int       `json:"step,omitempty"` // first point of a sweep that runs here, from 1; 0: no sweep
 	Workload  string    `json:"workload"`
-	Dir       string    `json:"dir"`    // the run directory, absolute
-	Binary    string    `json:"binary"` // profllm on the nodes
-	Simulated bool      `json:"simulated,omitempty"`
+	Dir       string    `json:"dir"`                 // the run directory, absolute
+	Binary    string    `json:"binary"`              // profllm on the nodes
+	Simulated bool      `json:"simulated,omitempty"` // a rehearsal: stand-ins for every program
+	// the engines only behave as if, although they are started as real ones are: Dynamo's mocker
+	SimulatedEngine bool `json:"simulated_engine,omitempty"`
 
 	Job        Job      `json:"job"`
 	GPUHourUSD *float64 `json:"gpu_hour_usd,omitempty"` // the site's price of an hour of one GPU
@@ -66,17 +68,19 @@ type Plan struct {
 	Env             []Var  `json:"env,omitempty"`         // of the whole job
 	Files           []File `json:"files,omitempty"`       // that the job writes before its servers start
 
-	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
-	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
-	Ports     []Port   `json:"ports"`
-	Roles     []Role   `json:"roles"`                // none for a test without a service
-	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
-	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
-	CacheMore []string `json:"cache_more,omitempty"` // of POSTs that empty its further caches, if its release has them
-	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
-	APICheck  *Step    `json:"api_check,omitempty"`  // gates the loads once every role is ready; nil: nothing does
-	Config    Config   `json:"config"`               // of the service
-	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
+	PreTest       []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
+	PostTest      []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
+	Setup         []Step   `json:"setup,omitempty"`     // one after the other, before any role starts
+	Ports         []Port   `json:"ports"`
+	Roles         []Role   `json:"roles"`                     // none for a test without a service
+	Loads         []Load   `json:"loads"`                     // one after the other, once every role is ready
+	StopOnFailure bool     `json:"stop_on_failure,omitempty"` // the first of them that fails is the last
+	CachePath     string   `json:"cache_path,omitempty"`      // of the POST that empties the prefix cache of an engine
+	CacheMore     []string `json:"cache_more,omitempty"`      // of POSTs that empty its further caches, if its release has them
+	Tracing       *Tracing `json:"tracing,omitempty"`         // of the engines, during each load; nil: none
+	APICheck      *Step    `json:"api_check,omitempty"`       // gates the loads once every role is ready; nil: nothing does
+	Config        Config   `json:"config"`                    // of the service
+	Notes         []string `json:"notes,omitempty"`           // what a person should know, e.g. keys without effect
 
 	Source Source  `json:"source,omitzero"`  // where the definitions and the model come from
 	Locked *Locked `json:"locked,omitempty"` // what must not differ from an earlier run; nil: nothing
@@ -359,6 +363,7 @@ type Role struct {
 	Poll    Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
 	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
 	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
+	Router  bool     `json:"router,omitempty"` // another's, which says what is served and has /metrics of its own
 	Helper  bool     `json:"helper,omitempty"` // a process beside the servers, which start once it is ready
 	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	// the instances of its kind are ranks of one group: none serves on without the others
@@ -384,6 +389,15 @@ type Role struct {
 type Endpoint struct {
 	Port string `json:"port"` // name of the port
 	Path string `json:"path"` // "" if it is enough that the port takes connections
+	// An endpoint of a worker of Dynamo that the answer must call ready, whatever its status: the
+	// mocker's is never that of success.
+	Serves string `json:"serves,omitempty"`
+	// Instances of each component that the answer of Dynamo's frontend must list; its status is that
+	// of success before any has registered.
+	Instances map[string]int `json:"instances,omitempty"`
+	// The model of a request that must be answered then: a frontend knows it only some time after its
+	// workers. "" for none.
+	Model string `json:"model,omitempty"`
 }
 
 // Step is one srun: the same command on every node of its slice.
@@ -393,8 +407,10 @@ type Step struct {
 	TasksPerNode int    `json:"tasks_per_node,omitempty"` // 0: 1
 	// each rank ends by itself, in its own time; else the first end is the end of all
 	Ends      bool   `json:"ends,omitempty"`
-	Container bool   `json:"container"`     // run inside the image
-	Env       []Var  `json:"env,omitempty"` // set inside the step, where Slurm no longer changes it
+	Container bool   `json:"container"`          // run inside the image
+	Image     string `json:"image,omitempty"`    // another than the plan's
+	Optional  bool   `json:"optional,omitempty"` // of Setup: its failure ends nothing
+	Env       []Var  `json:"env,omitempty"`      // set inside the step, where Slurm no longer changes it
 	Argv      []Word `json:"argv"`
 	Log       string `json:"log"`            // below the run directory; %t is the rank
 	Srun      []Word `json:"srun,omitempty"` // further options of srun: the workload's, the launcher's

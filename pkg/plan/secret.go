@@ -52,6 +52,9 @@ func (p *Plan) SecretEnv() []string {
 // steps lists the steps of the roles, then those of the clients.
 func (p *Plan) steps() []*Step {
 	var list []*Step
+	for i := range p.Setup {
+		list = append(list, &p.Setup[i])
+	}
 	for i := range p.Roles {
 		list = append(list, &p.Roles[i].Step)
 	}

@@ -49,7 +49,11 @@ func (b *builder) checked(t scenario.Test) error {
 		return err // one that is not supported yet can be read, and that is all
 	}
 	var c source.Complaints
-	_, err := t.Nodes()
+	t, err := catalog.Prepared(t)
+	if err != nil {
+		return err
+	}
+	_, err = t.Nodes()
 	c.Add(err)
 	_, err = workload(t, false)
 	c.Add(err)

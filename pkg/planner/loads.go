@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -23,17 +24,20 @@ type load struct {
 	step   int
 	values []plan.Assignment
 	repeat *plan.Repeat
+
+	before, after string // shell text
 }
 
 // phases are the loads of a test: one, or [[Tests.phases]].
 func phases(t scenario.Test) []load {
 	if len(t.Phases) == 0 {
-		return []load{{bench: t.BenchArgs, eval: t.EvalArgs != nil}}
+		return []load{{bench: t.BenchArgs, eval: t.EvalArgs != nil, before: t.BeforeLoad, after: t.AfterLoad}}
 	}
 	var loads []load
 	for i, p := range t.Phases {
 		l := load{name: p.Name, pos: p.Pos, keeps: p.Cache == "keep", bench: source.Merge(t.BenchArgs, p.BenchArgs),
-			eval: t.EvalArgs != nil && i == len(t.Phases)-1}
+			eval:   t.EvalArgs != nil && i == len(t.Phases)-1,
+			before: *cmp.Or(p.BeforeLoad, &t.BeforeLoad), after: *cmp.Or(p.AfterLoad, &t.AfterLoad)}
 		if p.Cache == "reset" {
 			l.cache = plan.CacheReset
 		}
@@ -99,7 +103,7 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 	client, err := newClient(t)
 	c.Add(err)
 	if err == nil {
-		in.Clients = append(in.Clients, client)
+		in.Clients = append(in.Clients, begun(client, l.before))
 		in.Client, in.Benchmark, in.Expect = client.Name(), client.Options(), client.Expect()
 		in.Prompts, err = promptsOf(in.Benchmark)
 		c.Add(err)
@@ -118,8 +122,8 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		in.Clients = append(in.Clients, eval)
 		in.Expect.Accuracy = true
 	}
-	if t.AfterLoad != "" {
-		in.Clients = append(in.Clients, after{t.AfterLoad})
+	if l.after != "" {
+		in.Clients = append(in.Clients, after{l.after})
 	}
 	return in, c.Err()
 }

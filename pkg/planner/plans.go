@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -124,6 +125,9 @@ func (b *builder) test(t scenario.Test) ([]*plan.Plan, error) {
 		plans, err := b.sweep(t, points, dims, after)
 		b.first[t.ID], b.last[t.ID] = dirs(plans), dirs(plans)
 		return plans, err
+	}
+	if t, err = catalog.Prepared(t); err != nil {
+		return nil, err
 	}
 	var plans []*plan.Plan
 	for i := range t.Iterations {

@@ -92,6 +92,10 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 			}
 			continue
 		}
+		t, err := catalog.Prepared(t)
+		if c.Add(err); err != nil {
+			continue
+		}
 		dir := path.Join(below, t.ID)
 		hook := builder{scenario: &scenario.Scenario{Name: b.scenario.Name}, system: b.system, o: b.o,
 			taken: map[string]bool{}}

@@ -35,7 +35,7 @@ func (w *Serve) served(s *scenario.Scenario) (*scenario.Scenario, error) {
 	}
 	swept := t.Table
 	t.BenchArgs, t.EvalArgs, t.Client, t.Phases, t.Repeat = nil, nil, "", nil, scenario.Repeat{}
-	t.AfterLoad = ""
+	t.AfterLoad, t.BeforeLoad = "", ""
 	t.Sweep, t.Iterations, t.Dependencies = scenario.Sweep{}, 1, nil
 	t.Table = t.Table.Without(clientKeys...)
 	if err := oneServer(t, swept); err != nil {
@@ -103,4 +103,24 @@ type after struct{ text string }
 func (a after) Command(t plan.Target) (plan.Step, error) {
 	return plan.Step{Name: plan.AfterLoadStep, Nodes: t.Nodes, Container: true,
 		Argv: plan.Texts("bash", "-c", a.text), Log: path.Join("logs", plan.AfterLoadStep+"-%t.log")}, nil
+}
+
+// begun is a client behind shell text that runs in the same container, and whose failure is the client's.
+func begun(c plan.Client, text string) plan.Client {
+	if text == "" {
+		return c
+	}
+	return before{c, text}
+}
+
+type before struct {
+	plan.Client
+	text string
+}
+
+// Command implements plan.Client.
+func (b before) Command(t plan.Target) (plan.Step, error) {
+	s, err := b.Client.Command(t)
+	s.Argv = append(plan.Texts("bash", "-c", "{ "+b.text+"\n} || exit; exec \"$@\"", s.Name), s.Argv...)
+	return s, err
 }

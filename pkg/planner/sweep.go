@@ -149,24 +149,21 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 		if err != nil {
 			return nil, err
 		}
+		variant, err := variant(t, table)
+		if err != nil {
+			b.skip(t, point, dims, err)
+			continue
+		}
 		key := serverKey(point, dims)
 		g := byServer[key]
 		if g == nil || !share {
-			g = &group{first: point}
-			if g.test, err = t.Variant(table); err != nil {
-				b.skip(t, point, dims, err)
-				continue
-			}
+			g = &group{first: point, test: variant}
 			byServer[key] = g
 			groups = append(groups, g)
 		}
 		g.points = append(g.points, point)
-		loads := phases(g.test)
+		loads := phases(variant)
 		for i := range loads {
-			loads[i].bench = source.Merge(table.Table("bench_cmd_args"), nil)
-			if len(g.test.Phases) > 0 {
-				loads[i].bench = source.Merge(table.Table("bench_cmd_args"), g.test.Phases[i].BenchArgs)
-			}
 			loads[i].step, loads[i].values = point.Step, assignments(point, dims)
 		}
 		g.loads = append(g.loads, b.placed(t, g, point, loads)...)
@@ -178,6 +175,15 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 		}
 	}
 	return groups, nil
+}
+
+// variant is a point of a test, as its workload has it.
+func variant(t scenario.Test, table *source.Table) (scenario.Test, error) {
+	v, err := t.Variant(table)
+	if err != nil {
+		return v, err
+	}
+	return catalog.Prepared(v)
 }
 
 // placed gives the loads of one point their directories: that of the step, or

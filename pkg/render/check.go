@@ -48,6 +48,9 @@ func check(p *plan.Plan) error {
 		c.match(safeVar, "port", port.Name)
 		c.taken[PortVar(port.Name)] = true
 	}
+	for i := range p.Setup {
+		c.step(&p.Setup[i])
+	}
 	for i := range p.Roles {
 		c.match(safeVar, "role", p.Roles[i].Name)
 		c.taken[AddrVar(p.Roles[i].Name)] = true

@@ -110,18 +110,6 @@ type roleView struct {
 	port       plan.Port // of its readiness path
 }
 
-// Checked reports whether a client's log must hold a certain line.
-func (v view) Checked() bool {
-	for _, l := range v.Loads {
-		for _, c := range l.Clients {
-			if c.Step.Success != "" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // loadView is a load as the script sees it. Announce says that the job prepares
 // it and notes its begin, Asks that those before it may be enough.
 type loadView struct {
@@ -153,7 +141,10 @@ func (r roleView) Summary() string {
 	if len(r.GPUs) > 0 {
 		s += ", GPUs " + plan.FormatGPUs(r.GPUs)
 	}
-	if r.Health.Path == "" {
+	switch {
+	case r.Health.Port == "":
+		return s + ", not waited for"
+	case r.Health.Path == "":
 		return s + fmt.Sprintf(", ready when port %s of the job takes connections", r.port)
 	}
 	return s + fmt.Sprintf(", ready when %s answers on port %s of the job", oneLine(r.Health.Path), r.port)

@@ -333,7 +333,7 @@ func TestSteps(t *testing.T) {
 			require.Contains(t, text,
 				fmt.Sprintf("\nphase %s step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d ",
 					load.Phase(c.Name), c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
-			require.Equal(t, c.Success != "", strings.Contains(text, "\ncheck "+load.Phase(c.Name)+" "), s.golden)
+			require.Equal(t, c.Success != "", strings.Contains(text, ` job check --run "$RUN" --phase `+load.Phase(c.Name)+" "), s.golden)
 			require.Equal(t, c.Ends && c.Tasks() > 1, strings.Contains(text, " --wait=0 "),
 				"%s: ranks that end in their own time", s.golden)
 		}

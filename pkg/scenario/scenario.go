@@ -124,6 +124,11 @@ type entry struct {
 	// Shell text that runs behind the clients of each load, where they run (profllm); a failure makes
 	// the load fail.
 	AfterLoad string `toml:"after_load"`
+	// Shell text that runs before the client of each load, in its container, such as what installs the
+	// client (profllm); a failure makes the load fail.
+	BeforeLoad string `toml:"before_load"`
+	// true: the first load that fails is the last of the job (profllm); default: the others run.
+	StopOnFailure bool `toml:"stop_on_failure"`
 
 	// Search for the highest load within limits, on one server start (profllm).
 	Search *Search `toml:"search"`
@@ -154,7 +159,9 @@ type Phase struct {
 	// the same prompts, else default keep. The loads of a suite: default reset.
 	Cache string `toml:"cache"`
 	// Run the semantic evaluation in this phase; default: in the last one.
-	Eval *bool `toml:"eval"`
+	Eval       *bool   `toml:"eval"`
+	BeforeLoad *string `toml:"before_load"` // In place of the test's.
+	AfterLoad  *string `toml:"after_load"`  // In place of the test's.
 
 	Pos  source.Pos `toml:"-"`
 	keys *source.Table

@@ -276,8 +276,11 @@ func (e *Evidence) happened() string {
 				fmt.Sprintf("%s died at %s%s, %s", x.Role, since(x.Time), ending(e.exitOf(x.Role)),
 					cmp.Or(x.Text, "by itself")))
 		case job.NotReady:
-			parts = append(parts,
-				fmt.Sprintf("%s was not ready at %s, when its time limit ended", x.Role, since(x.Time)))
+			said := fmt.Sprintf("%s was not ready at %s, when its time limit ended", x.Role, since(x.Time))
+			if x.Text != "" {
+				said += " (" + x.Text + ")"
+			}
+			parts = append(parts, said)
 		}
 	}
 	if e.Sentinel != nil {

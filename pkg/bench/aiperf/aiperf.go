@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/regular"
@@ -104,6 +105,8 @@ type summary struct {
 	endpoint string // the kind of requests, such as chat
 	asked    asked
 
+	began, ended string // of the measurement, in local time
+
 	simulated bool
 }
 
@@ -133,6 +136,24 @@ var latencies = map[string]result.Family{
 	"request_latency": result.E2EL,
 }
 
+// window is the time over which the rates are, s: that of the requests, or since 0.13 sometimes the whole time of the
+// measurement, from before the first request on.
+func (s *summary) window(requests float64) float64 {
+	const layout, near = "2006-01-02T15:04:05.999999", 1e-3
+	began, err := time.Parse(layout, s.began)
+	ended, err2 := time.Parse(layout, s.ended)
+	count, counted := s.scalar("request_count")
+	rate, rated := s.scalar("request_throughput")
+	if err != nil || err2 != nil || !counted || !rated || rate <= 0 {
+		return requests
+	}
+	whole, of := ended.Sub(began).Seconds(), count/rate
+	if math.Abs(whole-of) <= near*of && math.Abs(requests-of) > near*of {
+		return whole
+	}
+	return requests
+}
+
 // toMS has what a unit of time is in ms.
 var toMS = map[string]float64{"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1000, "sec": 1000, "seconds": 1000}
 
@@ -150,7 +171,7 @@ func (s *summary) part() result.Part {
 	}
 	if v, ok := s.scalar("benchmark_duration"); ok {
 		if ms, known := toMS[s.table["benchmark_duration"].unit]; known {
-			m.Duration = new(v * ms / 1000)
+			m.Duration = new(s.window(v * ms / 1000))
 		} else {
 			s.warn(result.NoNumber, "benchmark_duration", "unknown unit %q", s.table["benchmark_duration"].unit)
 		}

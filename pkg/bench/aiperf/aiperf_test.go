@@ -40,7 +40,7 @@ func TestRealJSON(t *testing.T) {
 	require.Equal(t, 32, *m.NumPrompts)
 	require.Equal(t, 4, *m.MaxConcurrency)
 	require.Equal(t, "tiny", p.Model)
-	require.InDelta(t, 8.184675, *m.Duration, 1e-6)
+	require.InDelta(t, 8.203024, *m.Duration, 1e-6, "the time of the rates: from start_time to end_time")
 	require.Equal(t, int64(2048), *m.TotalInputTokens)
 	require.Equal(t, int64(6144), *m.TotalOutputTokens)
 	require.InDelta(t, 998.656, *m.TotalTokenThroughput, 1e-3)
@@ -111,7 +111,7 @@ func TestRealCSV(t *testing.T) {
 		require.Equal(t, *want.Metrics.CompletedRequests, *got.Metrics.CompletedRequests)
 		require.Equal(t, 0, *got.Metrics.FailedRequests)
 		require.Equal(t, *want.Metrics.TotalOutputTokens, *got.Metrics.TotalOutputTokens)
-		require.InDelta(t, *want.Metrics.Duration, *got.Metrics.Duration, 0.01)
+		require.InDelta(t, *want.Metrics.Duration, *got.Metrics.Duration, 0.03, "the CSV has only the time of the requests")
 		require.InDelta(t, *want.Metrics.OutputThroughput, *got.Metrics.OutputThroughput, 0.01)
 		for family, d := range want.Metrics.Latency {
 			require.InDelta(t, *d.Mean, *got.Metrics.Latency[family].Mean, 0.01, family)

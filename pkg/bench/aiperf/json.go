@@ -33,13 +33,17 @@ func (s *summary) json(data []byte) error {
 			s.decode(key, raw, &s.version)
 		case "was_cancelled":
 			s.decode(key, raw, &s.asked.cancelled)
+		case "start_time":
+			s.decode(key, raw, &s.began)
+		case "end_time":
+			s.decode(key, raw, &s.ended)
 		case "simulated":
 			s.simulated = result.Labelled(raw)
 		case "error_summary":
 			s.errors(raw)
 		case "input_config":
 			s.config(raw)
-		case "schema_version", "benchmark_id", "telemetry_data", "run_info", "is_complete", "start_time", "end_time":
+		case "schema_version", "benchmark_id", "telemetry_data", "run_info", "is_complete":
 		default:
 			s.metric(key, raw)
 		}

@@ -159,7 +159,7 @@ base-url = "http://elsewhere"
 `)
 	require.Equal(t, strings.TrimSpace(`
 t.toml:1:1: unknown client "locust"
-	hint: known: profllm, sglang, vllm
+	hint: known: aiperf, genai-perf, profllm, sglang, vllm
 t.toml:1:1: bench_cmd_args.num_prompts is 0, must be 1 or more
 t.toml:2:1: max_concurrency is a list, but one value is needed
 t.toml:3:1: random_input_len must be an integer, not the string "many"

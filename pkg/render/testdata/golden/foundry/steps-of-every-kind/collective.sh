@@ -16,7 +16,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario steps-of-every-kind, test collective, iteration 0, run exp_20260304_050607_723875.
-# Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:0fefa3f2205e28d7423988a8); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/collective/0
@@ -56,10 +56,6 @@ phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, wit
   CLIENT=()
 }
 
-check() { # check NAME LOG PATTERN: a command that ended with 0 must have logged such a line
-  [[ ${PHASES[-1]} != "$1=0" ]] || "$PROFLLM" job check --run "$RUN" --phase "$1" --log="$2" --match="$3" || PHASES[-1]="$1=$?"
-}
-
 finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=${1:-$?} role ends=()
   [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
@@ -92,4 +88,4 @@ phase nccl step --job-name=nccl --relative=0 --nodes=3 --ntasks=9 --ntasks-per-n
   broadcast_perf_mpi --nthreads 1 --ngpus 2 --minbytes 64K --maxbytes 2G --stepbytes 3M --op max \
   --datatype uint8 --root 1 --iters 30 --warmup_iters 6 --agg_iters 2 --average 3 --parallel_init 1 --check 0 \
   --blocking 0 --cudagraph 1 --stepfactor 4 --report_cputime --fold_ranks --memory 8 -V
-check nccl logs/nccl-%t.log '^# Avg bus bandwidth +: +[0-9]'
+[[ ${PHASES[-1]} != nccl=0 ]] || "$PROFLLM" job check --run "$RUN" --phase nccl --log=logs/nccl-%t.log --match='^# Avg bus bandwidth +: +[0-9]' || PHASES[-1]="nccl=$?" # it must have logged that

@@ -15,7 +15,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario steps-of-every-kind, test disk.of.the.node, iteration 0, run exp_20260304_050607_fe95ea.
-# Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:0fefa3f2205e28d7423988a8); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/disk.of.the.node/0
@@ -54,10 +54,6 @@ phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, wit
   CLIENT=()
 }
 
-check() { # check NAME LOG PATTERN: a command that ended with 0 must have logged such a line
-  [[ ${PHASES[-1]} != "$1=0" ]] || "$PROFLLM" job check --run "$RUN" --phase "$1" --log="$2" --match="$3" || PHASES[-1]="$1=$?"
-}
-
 finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=${1:-$?} role ends=()
   [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
@@ -84,4 +80,4 @@ GUARD=$!
 phase fio step --job-name=fio --relative=0 --nodes=1 --ntasks=2 --ntasks-per-node=2 --wait=0 --output="$RUN"/logs/fio-%t.log \
   env CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 \
   /usr/bin/fio --rw=randread --bs=4k,64k --direct --time_based --runtime=20 --size=6g /forge/jobs/read.fio
-check fio logs/fio-%t.log 'IOPS=.*BW=|BW=.*IOPS='
+[[ ${PHASES[-1]} != fio=0 ]] || "$PROFLLM" job check --run "$RUN" --phase fio --log=logs/fio-%t.log --match='IOPS=.*BW=|BW=.*IOPS=' || PHASES[-1]="fio=$?" # it must have logged that

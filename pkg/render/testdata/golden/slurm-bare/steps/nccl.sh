@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario steps, test nccl, iteration 0, run exp_20260304_050607_05d344.
-# Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:0fefa3f2205e28d7423988a8); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/nccl/0
@@ -46,10 +46,6 @@ phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, wit
   CLIENT=()
 }
 
-check() { # check NAME LOG PATTERN: a command that ended with 0 must have logged such a line
-  [[ ${PHASES[-1]} != "$1=0" ]] || "$PROFLLM" job check --run "$RUN" --phase "$1" --log="$2" --match="$3" || PHASES[-1]="$1=$?"
-}
-
 finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=${1:-$?} role ends=()
   [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
@@ -78,4 +74,4 @@ phase nccl step --job-name=nccl --relative=0 --nodes=2 --ntasks=8 --ntasks-per-n
   all_reduce_perf_mpi --nthreads 1 --ngpus 1 --minbytes 128 --maxbytes 4G --stepbytes 1M --op sum \
   --datatype float --root 0 --iters 100 --warmup_iters 5 --agg_iters 1 --average 1 --parallel_init 0 --check 1 \
   --blocking 0 --cudagraph 0 --stepfactor 2
-check nccl logs/nccl-%t.log '^# Avg bus bandwidth +: +[0-9]'
+[[ ${PHASES[-1]} != nccl=0 ]] || "$PROFLLM" job check --run "$RUN" --phase nccl --log=logs/nccl-%t.log --match='^# Avg bus bandwidth +: +[0-9]' || PHASES[-1]="nccl=$?" # it must have logged that

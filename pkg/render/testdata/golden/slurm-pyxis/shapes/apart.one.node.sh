@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.one.node, iteration 0, run exp_20260304_050607_198156.
-# Printed from slurm/job.sh.tmpl (sha256:31bfee34957f7233aa77131b); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:0fefa3f2205e28d7423988a8); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0, ready when /health answers on port 8800 + slot of the job
 #   decode: nodes 0, GPUs 1,2, ready when /health answers on port 8900 + slot of the job
 #   proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job

@@ -1,0 +1,148 @@
+package dynamo
+
+import (
+	"regexp"
+	"strconv"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/serving"
+	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
+)
+
+// newest is the version whose options the commands have where a test declares none.
+const newest = "1.6.1"
+
+// Versions from which Dynamo differs.
+const (
+	modes        = "1.0.0" // --disaggregation-mode; prefill of vLLM needs --kv-transfer-config, and --connector is gone
+	zmqEvents    = "1.3.0" // events travel by ZMQ unless told otherwise, so that nothing needs NATS
+	statelessKV  = "1.6.0" // neither --router-reset-states nor --durable-kv-events
+	noVLLMPrefil = "1.6.0" // vLLM's worker has no --is-prefill-worker
+)
+
+// before reports whether the service has an older Dynamo.
+func (s *service) before(version string) bool { return arguments.Before(s.Version, version) }
+
+// imageTag is an image of Dynamo's releases, whose tag is a version.
+var imageTag = regexp.MustCompile(`(?:^|[/#+])(?:vllm|sglang|tensorrtllm|dynamo)-(?:runtime|frontend)(?:-[a-z0-9]+)?` +
+	`[:+]v?(\d+\.\d+\.\d+)`)
+
+// imageVersion is the version that an image says it has, "" if it does not.
+func imageVersion(image string) string {
+	if tag := imageTag.FindStringSubmatch(image); tag != nil {
+		return tag[1]
+	}
+	return ""
+}
+
+// The roles of workers. An aggregated one does the work of both.
+const (
+	prefill    = serving.Prefill
+	decodeRole = serving.Decode
+	aggregated = "worker"
+)
+
+// A backend is an engine as a worker of Dynamo.
+type backend struct {
+	module     string
+	model      []string // options that take the model; a path, and the name to serve
+	tp, pp, dp []string // options of the parallel sizes, the first as profllm writes it
+	noGPU      bool     // it only behaves as if
+	bootstrap  string   // option of prefill that takes the port at which decode finds it, with underscores, "" for none
+	registers  string   // the option that says how many instances one process registers, "" for one
+	booleans   serving.Booleans
+	planned    map[string]string // options that the plan sets, with underscores → what to do instead
+	role       func(s *service, role string) []plan.Word
+}
+
+var backends = map[string]*backend{
+	"vllm": {
+		module: "dynamo.vllm", model: []string{"--model"},
+		tp: []string{"tensor_parallel_size"}, pp: []string{"pipeline_parallel_size"}, dp: []string{"data_parallel_size"},
+		planned: plannedModes, role: vllmRole,
+	},
+	"sglang": {
+		module: "dynamo.sglang", model: []string{"--model-path", "--served-model-name"},
+		bootstrap: "disaggregation_bootstrap_port", booleans: serving.StoreTrue,
+		tp: []string{"tensor_parallel_size", "tp_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp_size", "pp"},
+		dp: []string{"data_parallel_size", "dp_size", "dp"},
+		planned: map[string]string{"nnodes": "leave it out", "node_rank": "leave it out", "dist_init_addr": "leave it out",
+			"disaggregation_mode": saidByTable},
+		role: sglangRole,
+	},
+	"mocker": {
+		module: "dynamo.mocker", model: []string{"--model-path", "--model-name"}, bootstrap: "bootstrap_ports",
+		noGPU: true, registers: "num_workers",
+		planned: plannedModes, role: mockerRole,
+	},
+}
+
+const saidByTable = "the table that it stands in says it"
+
+var plannedModes = map[string]string{
+	"disaggregation_mode": saidByTable, "is_prefill_worker": saidByTable, "is_decode_worker": saidByTable,
+}
+
+// vllmRole are the options that make a worker of vLLM prefill or decode.
+func vllmRole(s *service, role string) []plan.Word {
+	switch {
+	case role == aggregated:
+		return nil
+	case !s.before(modes):
+		return plan.Texts("--disaggregation-mode", role)
+	case role == prefill:
+		return plan.Texts("--is-prefill-worker")
+	}
+	return nil
+}
+
+// sglangRole is the same for SGLang, whose own options say how blocks travel.
+func sglangRole(_ *service, role string) []plan.Word {
+	if role == aggregated {
+		return nil
+	}
+	return plan.Texts("--disaggregation-mode", role)
+}
+
+// mockerRole is the same for the mocker.
+func mockerRole(s *service, role string) []plan.Word {
+	switch {
+	case role == aggregated:
+		return nil
+	case !s.before(modes):
+		return plan.Texts("--disaggregation-mode", role)
+	}
+	return plan.Texts("--is-" + role + "-worker")
+}
+
+// component is the name under which a worker registers.
+func component(role string) string {
+	if role == prefill {
+		return prefill
+	}
+	return "backend"
+}
+
+// size is a parallel size of a worker.
+func size(args *source.Table, names []string) int {
+	for _, name := range names {
+		if n, ok := intOf(args.Get(name)); ok {
+			return max(n, 1)
+		}
+	}
+	return 1
+}
+
+// intOf is a number, also one that is written as a text.
+func intOf(v *source.Value) (int, bool) {
+	if v == nil {
+		return 0, false
+	}
+	if text, isText := v.Text(); isText {
+		n, err := strconv.Atoi(text)
+		return n, err == nil
+	}
+	n, ok := v.Int()
+	return int(n), ok
+}

@@ -1,0 +1,203 @@
+package dynamo
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Names of the files that tell caches what to do, below the run's directory. The texts with their placeholders are in
+// the plan.
+const (
+	lmcacheFile = "lmcache-config.yaml"
+	hicacheFile = "hicache-config.toml"
+)
+
+// defaultStorage is where caches on disk lie, as in CloudAI.
+const defaultStorage = "/tmp"
+
+// addCaches adds the files of LMCache and HiCache, and LMCache's controller.
+func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
+	var c source.Complaints
+	if t := w.cfg.LMCache; t != nil {
+		text, err := w.lmcache(cl)
+		c.Add(err)
+		s.Files = append(s.Files, plan.File{Name: lmcacheFile, Text: plan.Text(text)})
+		if strings.Contains(text, w.storage(cl)) {
+			s.Setup = append(s.Setup, plan.Step{Name: "storage_cache", Nodes: cl.All(), Container: true,
+				Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl)), Log: "logs/storage_cache-%t.log"})
+		}
+	}
+	if t := w.cfg.HiCache; t != nil {
+		var text bytes.Buffer
+		if err := toml.NewEncoder(&text).Encode(t.Plain()); err != nil {
+			c.Addf(t.Pos, "hicache: %v", err)
+		}
+		s.Files = append(s.Files, plan.File{Name: hicacheFile, Text: plan.Text(text.String())})
+	}
+	c.Add(w.addController(s))
+	return c.Err()
+}
+
+// storage is the folder of caches on each node. It is the run's own: what an earlier run left in it would be found.
+func (w *Workload) storage(cl plan.Cluster) string {
+	base := defaultStorage
+	if w.cfg.StorageDir != nil {
+		base = *w.cfg.StorageDir
+	}
+	return path.Join(base, "profllm", cl.RunID, "lmcache")
+}
+
+// cacheEnv and cacheArgs tell a worker where the files are.
+func (w *Workload) cacheEnv(cl plan.Cluster) []plan.Var {
+	if w.cfg.LMCache == nil {
+		return nil
+	}
+	return []plan.Var{{Name: "LMCACHE_CONFIG_FILE", Value: plan.Text(path.Join(cl.Dir, plan.FilesDir, lmcacheFile))}}
+}
+
+func (w *Workload) cacheArgs(cl plan.Cluster) []plan.Word {
+	if w.cfg.HiCache == nil {
+		return nil
+	}
+	return plan.Texts("--hicache-storage-backend-extra-config", "@"+path.Join(cl.Dir, plan.FilesDir, hicacheFile))
+}
+
+// checkCaches refuses caches that the backend does not have, and notes a controller that has nobody to control.
+func (w *Workload) checkCaches(c *source.Complaints) {
+	if t := w.cfg.HiCache; t != nil && w.service.Backend != "sglang" {
+		c.Add(source.Errorf(t.Pos, "hicache is a cache of SGLang, but the backend is %s", w.service.Backend).
+			Hintf("remove the table, or set backend = \"sglang\""))
+	}
+	if t := w.cfg.LMCache; t != nil {
+		if unknown := unknownPlaceholders(t); len(unknown) > 0 {
+			c.Add(source.Errorf(t.Pos, "lmcache has unknown placeholders: %s", strings.Join(unknown, ", ")).
+				Hintf("known: %s; write {{ and }} for braces", strings.Join(placeholderNames, ", ")))
+		}
+	}
+	if w.cfg.Controller != nil {
+		c.Add(source.Decode(w.cfg.Controller, &w.controller))
+		if w.cfg.LMCache == nil {
+			w.note(w.cfg.Controller.Pos, "lmcache_controller has no effect: without [cmd_args.lmcache] no worker knows it")
+		}
+	}
+}
+
+// placeholderNames may stand in values of LMCache's file, in braces.
+var placeholderNames = []string{"frontend_ip", "frontend_node", "results_dir", "storage_cache_dir"}
+
+// placeholder is a name in braces, or a brace that is written twice.
+var placeholder = regexp.MustCompile(`\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// unknownPlaceholders are those of all texts below a table, in order, once each.
+func unknownPlaceholders(t *source.Table) []string {
+	var list []string
+	texts(&source.Value{Any: t}, func(text string) {
+		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+			if m[1] != "" && !slices.Contains(placeholderNames, m[1]) {
+				list = append(list, m[1])
+			}
+		}
+	})
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// texts visits every text of a value.
+func texts(v *source.Value, visit func(string)) {
+	switch x := v.Any.(type) {
+	case string:
+		visit(x)
+	case []*source.Value:
+		for _, e := range x {
+			texts(e, visit)
+		}
+	case *source.Table:
+		for _, key := range x.Keys() {
+			texts(x.Get(key), visit)
+		}
+	}
+}
+
+// lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of what only the job
+// knows.
+func (w *Workload) lmcache(cl plan.Cluster) (string, error) {
+	values := map[string]string{
+		"frontend_node": "${addr:" + frontend + "}", "frontend_ip": "${addr:" + frontend + "}",
+		"results_dir": cl.Dir, "storage_cache_dir": w.storage(cl),
+	}
+	node := yamlNode(&source.Value{Any: w.cfg.LMCache}, func(text string) string {
+		return placeholder.ReplaceAllStringFunc(text, func(m string) string {
+			switch m {
+			case "{{":
+				return "{"
+			case "}}":
+				return "}"
+			}
+			return cmp.Or(values[m[1:len(m)-1]], m)
+		})
+	})
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(node); err != nil {
+		return "", fmt.Errorf("lmcache: %w", err)
+	}
+	return out.String(), nil
+}
+
+// yamlNode is a value for the YAML library, with its keys in order.
+func yamlNode(v *source.Value, fill func(string) string) *yaml.Node {
+	n := &yaml.Node{}
+	switch x := v.Any.(type) {
+	case *source.Table:
+		n.Kind = yaml.MappingNode
+		for _, key := range x.Keys() {
+			name := &yaml.Node{}
+			name.SetString(key)
+			n.Content = append(n.Content, name, yamlNode(x.Get(key), fill))
+		}
+	case []*source.Value:
+		n.Kind = yaml.SequenceNode
+		for _, e := range x {
+			n.Content = append(n.Content, yamlNode(e, fill))
+		}
+	case string:
+		_ = n.Encode(fill(x)) // a text always encodes, quoted where it would read as another type
+	default:
+		_ = n.Encode(x)
+	}
+	return n
+}
+
+// controller is [cmd_args.lmcache_controller].
+type controller struct {
+	Cmd string `toml:"cmd,required"`
+}
+
+// addController adds LMCache's controller on the frontend's node. It has no readiness that profllm knows.
+func (w *Workload) addController(s *plan.Service) error {
+	if w.cfg.Controller == nil || w.cfg.LMCache == nil {
+		return nil
+	}
+	command, err := words(w.controller.Cmd, w.cfg.Controller.PosOf("cmd"))
+	if err != nil {
+		return err
+	}
+	const name = "lmcache_controller"
+	first := plan.Slice{Offset: 0, Count: 1}
+	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: first, Helper: true, Timeout: plan.Seconds(controlWait),
+		Step: plan.Step{Name: name, Nodes: first, Container: true, Argv: plan.Texts(command...),
+			Log: "logs/" + name + "-%t.log", Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(name)}}}})
+	return nil
+}

@@ -1,0 +1,117 @@
+package dynamo
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Config is [cmd_args] of an AIDynamo test, as CloudAI has it; keys of profllm's are marked so. Keys of its tables
+// may be spelt with dashes.
+type Config struct {
+	DockerImageURL string        `toml:"docker_image_url"`  // Image of every process but exporters.
+	StorageDir     *string       `toml:"storage_cache_dir"` // Folder of caches on the nodes; default /tmp.
+	StartupCmd     *string       `toml:"startup_cmd"`
+	StartupImage   *string       `toml:"startup_cmd_docker_image"`
+	Dynamo         *source.Table `toml:"dynamo,required"`
+	LMCache        *source.Table `toml:"lmcache"`
+	Controller     *source.Table `toml:"lmcache_controller"`
+	HiCache        *source.Table `toml:"hicache"`
+	GenAIPerf      *source.Table `toml:"genai_perf"`
+	AIPerf         *source.Table `toml:"aiperf"`
+	Phases         *source.Value `toml:"aiperf_phases"`
+	Accuracy       *source.Table `toml:"aiperf_accuracy"`
+	Workloads      *string       `toml:"workloads"` // Who measures: aiperf or genai-perf; default aiperf.
+}
+
+// service is [cmd_args.dynamo].
+type service struct {
+	Model   string `toml:"model"`   // Hugging Face id or path; default Qwen/Qwen3-0.6B.
+	Backend string `toml:"backend"` // vllm, sglang, or mocker, which needs no GPU (profllm); default vllm.
+	// Version of Dynamo, whose options the commands have (profllm); default: the tag of the image, else the newest
+	// that profllm knows.
+	Version   string        `toml:"version"`
+	Endpoint  string        `toml:"endpoint"` // Path of the API, read, without effect: clients have one of their own.
+	Connector *source.Value `toml:"connector"`
+	Workspace *string       `toml:"workspace_path"`
+	Ingress   string        `toml:"ingress_cmd"`    // Command of the frontend; default python3 -m dynamo.frontend.
+	NodeSetup *string       `toml:"node_setup_cmd"` // Shell text, run on every node before the service.
+	Port      int           `toml:"port"`           // Base of the frontend's port; default 8000.
+	EtcdCmd   string        `toml:"etcd_cmd"`       // Command of etcd, where there is one.
+	EtcdPort  int           `toml:"etcd_port"`      // Base of its port; default 2379.
+	NATSCmd   string        `toml:"nats_cmd"`       // Command of NATS, where there is one.
+	NATSPort  int           `toml:"nats_port"`      // Base of its port; default 4222.
+	Exporter  *source.Table `toml:"dcgm_exporter"`
+	Prefill   *source.Table `toml:"prefill_worker"`
+	Decode    *source.Table `toml:"decode_worker"`
+
+	// How processes find each other: etcd, or file, on a folder of the run (profllm); default etcd over several
+	// nodes, since Dynamo watches the folder by inotify, which network file systems do not pass on.
+	Discovery string `toml:"discovery"`
+	// How requests travel: tcp or nats (profllm); default tcp.
+	RequestPlane string `toml:"request_plane"`
+	// How events travel: zmq or nats (profllm); default zmq, before Dynamo 1.3 nats.
+	EventPlane string `toml:"event_plane"`
+	// Time for the workers to become ready and to register, s (profllm); default 1800.
+	WaitSeconds *int `toml:"serve_wait_seconds"`
+}
+
+// worker is [cmd_args.dynamo.prefill_worker] and decode_worker.
+type worker struct {
+	Cmd   string        `toml:"cmd"`                      // Command; default: the backend's module.
+	Regex *string       `toml:"worker_initialized_regex"` // Read, without effect: profllm counts what registered.
+	Multi bool          `toml:"multiple_workers_per_node"`
+	Nodes *source.Value `toml:"num_nodes"` // Nodes of the role; default 1. 0 prefill nodes: aggregated serving.
+	Hosts *string       `toml:"nodes"`
+	Args  *source.Table `toml:"args"` // Options of the worker.
+	Extra *source.Value `toml:"extra_args"`
+	// Workers on each node (profllm); default 1, or as many as the GPUs suffice for with multiple_workers_per_node.
+	PerNode *int `toml:"workers_per_node"`
+}
+
+// Defaults of CloudAI's workload.
+const (
+	defaultModel    = "Qwen/Qwen3-0.6B"
+	defaultIngress  = "python3 -m dynamo.frontend"
+	defaultPort     = 8000
+	defaultEtcd     = "etcd"
+	defaultEtcdPort = 2379
+	defaultNATS     = "nats-server -js"
+	defaultNATSPort = 4222
+	defaultWait     = 1800
+)
+
+// decode reads a table whose keys may be spelt with dashes.
+func decode(t *source.Table, into any, c *source.Complaints) *source.Table {
+	plain := spelled(t, c)
+	c.Add(source.Decode(plain, into))
+	return plain
+}
+
+// spelled is a table with underscores in its keys. One that is there in both spellings is refused.
+func spelled(t *source.Table, c *source.Complaints) *source.Table {
+	if t == nil {
+		return source.NewTable(source.Pos{})
+	}
+	plain := source.NewTable(t.Pos)
+	for _, key := range t.Keys() {
+		name := strings.ReplaceAll(key, "-", "_")
+		if first := plain.Get(name); first != nil {
+			c.Add(source.Errorf(t.KeyPos(key), "%s is written a second time, with another spelling (%s)", key, first.Pos).
+				Hintf("keep one of the two"))
+			continue
+		}
+		plain.Set(name, t.Get(key))
+	}
+	return plain
+}
+
+// defaults fills in what the table of the service does not say.
+func (s *service) defaults(image string) {
+	s.Model, s.Backend = cmp.Or(s.Model, defaultModel), cmp.Or(s.Backend, "vllm")
+	s.Version = cmp.Or(s.Version, imageVersion(image), newest)
+	s.Ingress, s.Port = cmp.Or(s.Ingress, defaultIngress), cmp.Or(s.Port, defaultPort)
+	s.EtcdCmd, s.EtcdPort = cmp.Or(s.EtcdCmd, defaultEtcd), cmp.Or(s.EtcdPort, defaultEtcdPort)
+	s.NATSCmd, s.NATSPort = cmp.Or(s.NATSCmd, defaultNATS), cmp.Or(s.NATSPort, defaultNATSPort)
+}

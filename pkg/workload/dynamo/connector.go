@@ -1,0 +1,88 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// connectors are the names by which Dynamo before 1.0 knew what moves KV blocks, and what they are for vLLM.
+var connectors = map[string]map[string]any{
+	"nixl":    {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
+	"lmcache": {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
+	"kvbm": {"kv_connector": "DynamoConnector", "kv_role": "kv_both",
+		"kv_connector_module_path": "kvbm.vllm_integration.connector"},
+	"none": nil,
+}
+
+// connectorNames are those of a value: a list, or a text with commas or blanks.
+func connectorNames(v *source.Value, c *source.Complaints) []string {
+	if v == nil {
+		return nil
+	}
+	var list []string
+	add := func(v *source.Value) {
+		text, ok := v.Text()
+		if !ok {
+			c.Addf(v.Pos, "connector must be a text, not %s", v.Describe())
+		}
+		list = append(list, strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })...)
+	}
+	if all, ok := v.Any.([]*source.Value); ok {
+		for _, e := range all {
+			add(e)
+		}
+	} else {
+		add(v)
+	}
+	for _, name := range list {
+		if _, known := connectors[name]; !known {
+			c.Add(source.Errorf(v.Pos, "unknown connector %q", name).Hintf("%s", source.Suggest(name, names(connectors))))
+		}
+	}
+	return list
+}
+
+// transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the test says in vLLM's own
+// words, else the connectors that it names, else NIXL for prefill, which needs one.
+func (w *Workload) transfer(r *role) []plan.Word {
+	if w.service.Backend != "vllm" || r.args.Has("kv_transfer_config") || hasOption(r.extra, "--kv-transfer-config") {
+		return nil
+	}
+	list := r.connectors
+	switch {
+	case w.service.before(modes):
+		if len(list) == 0 {
+			return nil
+		}
+		return append(plan.Texts("--connector"), plan.Texts(list...)...)
+	case len(list) == 0 && r.kind != aggregated:
+		list = []string{"nixl"}
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return connectors[name] == nil })
+	if len(list) == 0 {
+		return nil
+	}
+	config := any(connectors[list[0]])
+	if len(list) > 1 {
+		var parts []any
+		for _, name := range list {
+			parts = append(parts, connectors[name])
+		}
+		config = map[string]any{"kv_connector": "MultiConnector", "kv_role": "kv_both",
+			"kv_connector_extra_config": map[string]any{"connectors": parts}}
+	}
+	text, _ := json.Marshal(config) // plain texts always encode
+	return plan.Texts("--kv-transfer-config", string(text))
+}
+
+// hasOption reports whether an option is among words.
+func hasOption(list []plan.Word, option string) bool {
+	return slices.ContainsFunc(list, func(w plan.Word) bool {
+		text, _ := w.Literal()
+		return text == option || strings.HasPrefix(text, option+"=")
+	})
+}

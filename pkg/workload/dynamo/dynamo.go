@@ -1,0 +1,304 @@
+// Package dynamo turns a test of NVIDIA Dynamo into roles: workers, aggregated or apart as prefill and decode, the
+// frontend that routes to them, and the services by which they find each other.
+//
+// It writes commands for the version that the test declares, and decides places, ports and readiness. It measures
+// nothing and knows no scheduler.
+package dynamo
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/serving"
+	"github.com/profllm/profllm/pkg/shell"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Template is the value of test_template_name.
+const Template = "AIDynamo"
+
+// Workload is a decoded test.
+type Workload struct {
+	cfg             Config
+	service         service
+	backend         *backend
+	prefill, decode role
+	written         *source.Table // the whole test
+	args            *source.Table // cmd_args
+	table           *source.Table // of the service
+	allocated       int           // nodes
+	controller      controller
+	exporter        exporter
+	notes           []string
+}
+
+// New decodes the test's cmd_args. needImage is false where steps run without a
+// container.
+func New(t scenario.Test, needImage bool) (plan.Workload, error) { return read(t, needImage) }
+
+func read(t scenario.Test, needImage bool) (*Workload, error) {
+	var c source.Complaints
+	w := &Workload{written: t.Table}
+	args := decode(t.CmdArgs, &w.cfg, &c)
+	w.args = args
+	if w.cfg.Dynamo == nil {
+		return w, c.Err()
+	}
+	w.table = decode(w.cfg.Dynamo, &w.service, &c)
+	w.service.defaults(w.cfg.DockerImageURL)
+	if w.backend = backends[w.service.Backend]; w.backend == nil {
+		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
+			Hintf("%s", source.Suggest(w.service.Backend, names(backends))))
+		return w, c.Err()
+	}
+	if w.cfg.DockerImageURL == "" && needImage {
+		c.Add(source.Errorf(args.Pos, "cmd_args.docker_image_url is required").
+			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
+	}
+	w.prefill = w.readRole(prefill, w.service.Prefill, &c)
+	kind := decodeRole
+	if w.prefill.nodes == 0 {
+		kind = aggregated
+	}
+	w.decode = w.readRole(kind, w.service.Decode, &c)
+	w.checkPlanes(&c)
+	w.checkCaches(&c)
+	w.checkExporter(&c)
+	w.noEffect()
+	return w, c.Err()
+}
+
+func names[V any](m map[string]V) []string {
+	var list []string
+	for name := range m {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Model is what is served.
+func (w *Workload) Model() string { return w.service.Model }
+
+// Serve implements plan.Workload.
+func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
+	if cl.Simulated {
+		return plan.Service{}, source.Errorf(w.table.Pos, "a test of Dynamo cannot be rehearsed yet").
+			Hintf("set backend = \"mocker\" and use profllm run: real processes, without a GPU")
+	}
+	var c source.Complaints
+	for _, e := range w.notYet() {
+		c.Add(e)
+	}
+	if c.Err() != nil {
+		return plan.Service{}, c.Err()
+	}
+	w.allocated = cl.Nodes
+	list, err := w.place(cl)
+	if err != nil {
+		return plan.Service{}, err
+	}
+	s := plan.Service{
+		Image: w.cfg.DockerImageURL, Model: w.service.Model, Disaggregated: w.prefill.nodes > 0,
+		Config: map[string]any{}, SimulatedEngine: w.backend.noGPU,
+		ClientNodes: plan.Slice{Offset: 0, Count: 1},
+		Endpoint:    plan.Endpoint{Port: frontend}, EndpointRole: frontend,
+	}
+	if note := w.idle(cl.Nodes, list); note != "" {
+		w.notes = append(w.notes, note)
+	}
+	w.addSetup(&s, cl)
+	planes := w.planes(cl)
+	w.addControl(&s, planes)
+	w.addExporter(&s, cl)
+	if err := w.addCaches(&s, cl); err != nil {
+		return s, err
+	}
+	for _, one := range list {
+		if err := w.addWorker(&s, one, cl, planes); err != nil {
+			return s, err
+		}
+	}
+	err = w.addFrontend(&s, list, planes)
+	s.Notes = w.notes
+	return s, err
+}
+
+// wait is how long the workers have to become ready.
+func (w *Workload) wait() plan.Seconds {
+	if n := w.service.WaitSeconds; n != nil {
+		return plan.Seconds(time.Duration(*n) * time.Second)
+	}
+	return plan.Seconds(defaultWait * time.Second)
+}
+
+// Ports of workers, by what Dynamo and vLLM take by default. Those of one node lie plan.Slots apart, since every port
+// moves with the job's slot.
+const (
+	systemPort    = 21000 // health and metrics of a worker
+	nixlPort      = 23000 // NIXL's side channel
+	eventPort     = 25000 // KV events
+	bootstrapPort = 27000 // where decode finds prefill, of SGLang and the mocker
+)
+
+// addWorker adds a role that runs one worker.
+func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
+	r := one.role
+	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	if err != nil {
+		return err
+	}
+	for _, option := range w.backend.model {
+		argv = append(argv, plan.Texts(option, w.service.Model)...)
+	}
+	s.Ports = append(s.Ports, one.port(one.name, systemPort, 1))
+	env := slices.Concat([]plan.Var{
+		{Name: "PROFLLM_ROLE", Value: plan.Text(one.name)},
+		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
+		{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}, // before the port alone did it
+	}, planes.env(), w.cacheEnv(cl))
+	if !w.backend.noGPU {
+		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
+	}
+	if w.service.Backend == "vllm" {
+		env = append(env, vllmEnv(s, one)...)
+	}
+	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r),
+		w.cacheArgs(cl), r.extra)
+	out := plan.Role{
+		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
+		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
+		Step: plan.Step{Name: one.name, Nodes: one.nodes, Container: true, Env: env, Argv: argv,
+			Log: path.Join("logs", one.name+"-%t.log")},
+	}
+	if one.name != r.kind {
+		out.Kind = r.kind
+	}
+	if !w.backend.noGPU {
+		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
+	}
+	s.Config[r.kind] = r.args.Plain()
+	s.Roles = append(s.Roles, out)
+	return nil
+}
+
+// port is a port of a worker. Those of the workers of one node lie apart.
+func (i instance) port(name string, base, count int) plan.Port {
+	return plan.Port{Name: name, Base: base + i.place*plan.Slots, Step: 1, Count: count, Role: i.name}
+}
+
+// vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
+func vllmEnv(s *plan.Service, one instance) []plan.Var {
+	side, events := one.port(one.name+"_nixl", nixlPort, one.role.tp), one.port(one.name+"_events", eventPort, 1)
+	s.Ports = append(s.Ports, side, events)
+	return []plan.Var{
+		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
+		{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(side.Name)}},
+		{Name: "DYN_VLLM_KV_EVENT_PORT", Value: plan.Word{plan.PortNumber(events.Name)}},
+	}
+}
+
+// bootstrap is the option by which a worker of prefill is found, where the backend has one.
+func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
+	if one.role.kind != prefill || w.backend.bootstrap == "" {
+		return nil
+	}
+	base := bootstrapPort
+	if n, ok := intOf(one.role.args.Get(w.backend.bootstrap)); ok {
+		base = n
+	}
+	port := one.port(one.name+"_bootstrap", base, 1)
+	s.Ports = append(s.Ports, port)
+	option := "--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")
+	return []plan.Word{plan.Text(option), {plan.PortNumber(port.Name)}}
+}
+
+// frontend is the role that clients ask.
+const frontend = "frontend"
+
+// addFrontend adds what routes requests to the workers, on the node of the first. It is ready once every worker has
+// registered there.
+func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
+	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"))
+	if err != nil {
+		return err
+	}
+	argv = append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
+	node := plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
+	expect := map[string]int{}
+	for _, one := range list {
+		expect[component(one.role.kind)] += w.registers(one.role)
+	}
+	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: w.service.Port, Step: 1, Count: 1, Role: list[0].name})
+	s.Roles = append(s.Roles, plan.Role{
+		Name: frontend, Nodes: node, Router: true, Timeout: w.wait(),
+		Health: plan.Endpoint{Port: frontend, Path: "/health", Instances: expect,
+			Model: w.service.Model},
+		Step: plan.Step{Name: frontend, Nodes: node, Container: true, Argv: argv, Log: "logs/frontend-%t.log",
+			Env: append([]plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(frontend)}}, planes.env()...)},
+	})
+	return nil
+}
+
+// registers is how many instances a worker of a role registers.
+func (w *Workload) registers(r *role) int {
+	if n, ok := intOf(r.args.Get(w.backend.registers)); ok {
+		return max(n, 1)
+	}
+	return 1
+}
+
+// words are the words of a command: its text, divided as a shell divides it, else the default. Nothing in it is
+// expanded, and JSON keeps its quotes, which CloudAI does not take away either.
+func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	var plain []string
+	for _, field := range strings.Fields(text) {
+		if strings.HasPrefix(field, "{") && json.Valid([]byte(field)) {
+			field = shell.Quote(field)
+		}
+		plain = append(plain, field)
+	}
+	if joined := strings.Join(plain, " "); !strings.Contains(text, "'") {
+		text = joined
+	}
+	list, err := shell.Words(text)
+	if err != nil {
+		return nil, source.Errorf(pos, "the command %q: %v", text, err)
+	}
+	return list, nil
+}
+
+// command are the words of a command for the version of the service.
+func (w *Workload) command(text string, pos source.Pos, otherwise ...string) ([]plan.Word, error) {
+	list, err := words(text, pos, otherwise...)
+	if err != nil {
+		return nil, err
+	}
+	return w.translated(list, pos)
+}
+
+// extraArgs are the words of extra_args: a text that is divided as a shell does, or a list of words.
+func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
+	if r.Extra == nil {
+		return nil
+	}
+	if list, ok := r.Extra.Any.([]*source.Value); ok {
+		var argv []plan.Word
+		for _, v := range list {
+			argv = append(argv, plan.Text(serving.Scalar(v)))
+		}
+		return argv
+	}
+	text, _ := r.Extra.Text()
+	list, err := w.command(text, r.Extra.Pos)
+	c.Add(err)
+	return list
+}

@@ -1,0 +1,183 @@
+package dynamo
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/shell"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// Prepared is a test in profllm's own words: what measures it, with which loads, and as many nodes as its roles have
+// if it names none. CloudAI has all of that in cmd_args.
+func Prepared(t scenario.Test) (scenario.Test, error) {
+	w, err := read(t, false)
+	if err != nil {
+		return t, err
+	}
+	if !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0 {
+		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
+	}
+	if t.Client != "" || t.BenchArgs != nil {
+		return t, nil // said in profllm's own words
+	}
+	var c source.Complaints
+	l := loads{test: &t, complaints: &c}
+	l.prepare(&w.cfg, w.backend.noGPU)
+	return t, c.Err()
+}
+
+// tool is [cmd_args.aiperf] or [cmd_args.genai_perf], and what a phase has of its own.
+type tool struct {
+	Cmd      *string       `toml:"cmd"`        // Command; default aiperf profile.
+	Args     *source.Table `toml:"args"`       // Options of the client.
+	Extra    *source.Value `toml:"extra_args"` // Text behind them.
+	Setup    *string       `toml:"setup_cmd"`  // Shell text before each load, in the client's container.
+	Between  *string       `toml:"between_phase_cmd"`
+	Continue *bool         `toml:"continue_on_phase_failure"`
+
+	// Read, without effect.
+	Health   *bool         `toml:"health_check_between_phases"`
+	Artifact *string       `toml:"artifact_dir_name"`
+	Report   *string       `toml:"report_name"`
+	Name     *string       `toml:"name"`
+	Script   *string       `toml:"script"`
+	Repo     *source.Table `toml:"repo"`
+}
+
+// clientsOf are the values of workloads, and the clients that they name.
+var clientsOf = map[string]string{
+	"aiperf": "aiperf", "aiperf.sh": "aiperf", "genai-perf": "genai-perf", "genai_perf.sh": "genai-perf",
+}
+
+// loads puts the loads of cmd_args where profllm has them.
+type loads struct {
+	test       *scenario.Test
+	complaints *source.Complaints
+}
+
+// serverCounts has AIPerf count tokens by the server's usage. Of the mocker's answers, whose words are made up, its own
+// count is another.
+const serverCounts = "use_server_token_count"
+
+func (l *loads) prepare(cfg *Config, simulated bool) {
+	name := l.client(cfg)
+	table, key := cfg.AIPerf, "aiperf"
+	if name == "genai-perf" {
+		table, key = cfg.GenAIPerf, "genai_perf"
+	}
+	base := l.tool(table, key)
+	l.test.Client, l.test.BenchArgs = name, base.arguments(l.complaints)
+	if name == "aiperf" && simulated && !l.test.BenchArgs.Has(serverCounts) {
+		l.test.BenchArgs.Set(serverCounts, &source.Value{Pos: l.test.Pos, Any: true})
+	}
+	if base.Cmd != nil {
+		l.test.ClientProgram = l.program(*base.Cmd, table.PosOf("cmd"))
+	}
+	l.test.BeforeLoad = *cmp.Or(base.Setup, new(""))
+	l.test.StopOnFailure = base.Continue == nil || !*base.Continue
+	if cfg.Phases != nil {
+		l.phases(cfg.Phases, base)
+	}
+}
+
+// client is who measures: the only one that workloads names, or the first of the two.
+func (l *loads) client(cfg *Config) string {
+	if cfg.Workloads == nil {
+		return "aiperf"
+	}
+	pos := l.test.CmdArgs.PosOf("workloads")
+	var named []string
+	for word := range strings.SplitSeq(*cfg.Workloads, ",") {
+		word = strings.TrimSpace(word)
+		client := clientsOf[word]
+		if client == "" {
+			l.complaints.Add(source.Errorf(pos, "workloads: unknown client %q", word).
+				Hintf("%s", source.Suggest(word, names(clientsOf))))
+			return "aiperf"
+		}
+		if !slices.Contains(named, client) {
+			named = append(named, client)
+		}
+	}
+	if len(named) > 1 {
+		l.complaints.Add(source.Errorf(pos, "workloads names two clients, but a test has one").
+			Hintf("write a test for each"))
+	}
+	return named[0]
+}
+
+// tool decodes a table of a client.
+func (l *loads) tool(t *source.Table, key string) tool {
+	var x tool
+	if t == nil {
+		return x
+	}
+	plain := spelled(t, l.complaints)
+	known := source.Fields(x)
+	for _, k := range plain.Keys() {
+		if !slices.Contains(known, k) {
+			l.complaints.Add(source.Errorf(plain.PosOf(k), "cmd_args.%s.%s is no key of profllm, and goes nowhere", key, k).
+				Hintf("an option of the client stands in [cmd_args.%s.args]; keys here: %s", key, strings.Join(known, ", ")))
+			plain = plain.Without(k)
+		}
+	}
+	l.complaints.Add(source.Decode(plain, &x))
+	return x
+}
+
+// arguments are the options of a client, with underscores in their names, and the words behind them.
+func (x *tool) arguments(c *source.Complaints) *source.Table {
+	args := spelled(x.Args, c)
+	if x.Extra != nil {
+		args.Set("extra_args", x.Extra)
+	}
+	return args
+}
+
+// program is a client's command without the verb, which the client adds.
+func (l *loads) program(cmd string, pos source.Pos) config.Words {
+	list, err := shell.Words(cmd)
+	if err != nil {
+		l.complaints.Add(source.Errorf(pos, "the command %q: %v", cmd, err))
+	}
+	if n := len(list); n > 0 && list[n-1] == "profile" {
+		list = list[:n-1]
+	}
+	return list
+}
+
+// phases puts aiperf_phases in the place of the phases of a test. The command between two stands behind each but the
+// last.
+func (l *loads) phases(v *source.Value, base tool) {
+	list, ok := v.Any.([]*source.Value)
+	if !ok {
+		l.complaints.Addf(v.Pos, "cmd_args.aiperf_phases must be a list of tables")
+		return
+	}
+	seen := map[string]bool{}
+	for i, e := range list {
+		t, ok := e.Any.(*source.Table)
+		if !ok {
+			l.complaints.Addf(e.Pos, "cmd_args.aiperf_phases must be a list of tables")
+			return
+		}
+		name, _ := t.Get("name").Text()
+		if name == "" || seen[name] {
+			l.complaints.Add(source.Errorf(e.Pos, "cmd_args.aiperf_phases: the name %q is missing or taken", name).
+				Hintf("give each phase a name of its own"))
+		}
+		seen[name] = true
+		own := l.tool(t.Without("name"), "aiperf_phases")
+		phase := scenario.Phase{Name: name, BenchArgs: own.arguments(l.complaints), Cache: "keep", Pos: e.Pos,
+			BeforeLoad: own.Setup}
+		between := cmp.Or(own.Between, base.Between)
+		if between != nil && i < len(list)-1 && *between != "true" {
+			phase.AfterLoad = between
+		}
+		l.test.Phases = append(l.test.Phases, phase)
+	}
+}

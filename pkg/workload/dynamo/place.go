@@ -1,0 +1,245 @@
+package dynamo
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/serving"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// instance is one worker.
+type instance struct {
+	role  *role
+	name  string // prefill; where there are several prefill_0, prefill_1, ...
+	index int    // among those of its role
+	place int    // among all workers of its node
+	nodes plan.Slice
+	gpus  []int
+}
+
+// Nodes is how many nodes a test needs that names none: each role has nodes of its own.
+func (w *Workload) Nodes() int { return w.prefill.nodes + w.decode.nodes }
+
+// shared reports whether prefill and decode have nodes in common.
+func (w *Workload) shared(nodes int) bool { return w.prefill.nodes > 0 && nodes < w.Nodes() }
+
+// place puts the workers on nodes: decode on the first, prefill on the next, or from the first on where there are too
+// few for both. This is CloudAI's order.
+func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
+	p, d := &w.prefill, &w.decode
+	if err := w.fits(cl.Nodes); err != nil {
+		return nil, err
+	}
+	all := cl.VisibleGPUs
+	if all == nil {
+		all = plan.CountGPUs(cl.GPUsPerNode)
+	}
+	if w.backend.noGPU {
+		all = nil
+	}
+	list, err := w.onNodes(d, 0, all, 0)
+	if err == nil && p.nodes > 0 {
+		first, taken := d.nodes, 0
+		if w.shared(cl.Nodes) {
+			first, taken = 0, d.world()*max(d.perNode, 1)
+		}
+		var more []instance
+		more, err = w.onNodes(p, first, all, taken)
+		list = append(list, more...)
+	}
+	number(list)
+	return list, err
+}
+
+// fits refuses a number of nodes that the roles cannot have.
+func (w *Workload) fits(nodes int) error {
+	p, d := w.prefill.nodes, w.decode.nodes
+	switch pos := w.nodesPos(); {
+	case d == 0:
+		return source.Errorf(w.decode.pos("num_nodes"), "decode_worker.num_nodes is 0: nobody would answer").
+			Hintf("set 1 or more; for aggregated serving set prefill_worker.num-nodes = 0")
+	case p == 0 && d > nodes, nodes < max(p, d):
+		return source.Errorf(pos, "%s cannot hold %s of decode and %s of prefill", quantity.Count(nodes, "node"),
+			quantity.Count(d, "node"), quantity.Count(p, "node")).
+			Hintf("set num_nodes = %d for nodes of their own%s", p+d, sharing(p, d))
+	}
+	return nil
+}
+
+// sharing says how many nodes suffice if prefill and decode share them.
+func sharing(p, d int) string {
+	if p == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", or %d for shared ones", max(p, d))
+}
+
+// onNodes are the workers of a role on its nodes from first on. Each takes the next of a node's GPUs, behind those
+// that another role has; the only one of a node that it has to itself takes them all.
+func (w *Workload) onNodes(r *role, first int, all []int, taken int) ([]instance, error) {
+	g := r.world()
+	each := r.perNode
+	shared := taken > 0 || w.shared(w.allocated)
+	switch {
+	case each > 0:
+	case shared || !r.multi || w.backend.noGPU:
+		each = 1
+	default:
+		each = len(all) / max(g, 1)
+	}
+	free := len(all) - taken
+	if !w.backend.noGPU && each*g > free || each == 0 {
+		n := max(each, 1)
+		return nil, source.Errorf(r.sizePos(), "%s needs %s on each node (%s with tensor parallel size %d x pipeline "+
+			"parallel size %d), but %d of %d are free", r.kind, quantity.Count(n*g, "GPU"), quantity.Count(n, "worker"),
+			r.tp, r.pp, max(free, 0), len(all)).
+			Hintf("lower the sizes, or give each role nodes of its own")
+	}
+	var list []instance
+	for node := range r.nodes {
+		for i := range each {
+			one := instance{role: r, index: len(list), nodes: plan.Slice{Offset: first + node, Count: 1}}
+			switch {
+			case w.backend.noGPU:
+			case each == 1 && !shared:
+				one.gpus = all
+			default:
+				one.gpus = all[taken+i*g : taken+(i+1)*g]
+			}
+			list = append(list, one)
+		}
+	}
+	for i := range list {
+		if list[i].name = r.kind; len(list) > 1 {
+			list[i].name = fmt.Sprintf("%s_%d", r.kind, i)
+		}
+	}
+	return list, nil
+}
+
+// number says which worker of its node each is.
+func number(list []instance) {
+	seen := map[int]int{}
+	for i := range list {
+		node := list[i].nodes.Offset
+		list[i].place = seen[node]
+		seen[node]++
+	}
+}
+
+// nodesPos is where the number of the test's nodes is said.
+func (w *Workload) nodesPos() source.Pos {
+	for _, key := range []string{"nodes", "num_nodes"} {
+		if w.written.Has(key) {
+			return w.written.PosOf(key)
+		}
+	}
+	return w.decode.pos("num_nodes")
+}
+
+// idle says which nodes have no worker.
+func (w *Workload) idle(nodes int, list []instance) string {
+	used := map[int]bool{}
+	for _, one := range list {
+		used[one.nodes.Offset] = true
+	}
+	var names []string
+	for n := range nodes {
+		if !used[n] {
+			names = append(names, fmt.Sprint(n))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: no worker runs on %s", w.nodesPos(), quantity.Count(len(names), "node"))
+}
+
+// a role is the workers of one kind.
+type role struct {
+	worker
+	kind    string // prefill, decode, or worker
+	table   *source.Table
+	args    *source.Table // options, with underscores
+	extra   []plan.Word
+	nodes   int
+	perNode int // 0: not said
+	multi   bool
+	tp, pp  int
+	dp      int
+
+	connectors []string
+}
+
+// world is how many GPUs one worker needs.
+func (r *role) world() int { return r.tp * r.pp * r.dp }
+
+// pos is where a key of the role stands.
+func (r *role) pos(key string) source.Pos { return r.table.PosOf(key) }
+
+// sizePos is where the largest parallel size stands.
+func (r *role) sizePos() source.Pos {
+	for _, name := range []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"} {
+		if r.args.Has(name) {
+			return r.args.PosOf(name)
+		}
+	}
+	return r.table.Pos
+}
+
+// readRole decodes one table of workers.
+func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) role {
+	r := role{kind: kind, nodes: 1, table: source.NewTable(source.Pos{})}
+	if t != nil {
+		r.table = decode(t, &r.worker, c)
+	}
+	r.args, r.multi = spelled(r.Args, c), r.Multi
+	if v := r.Nodes; v != nil {
+		n, ok := intOf(v)
+		if r.nodes = n; !ok || n < 0 {
+			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, not %s", kind, v.Shown()))
+			r.nodes = 1
+		}
+	}
+	if n := r.PerNode; n != nil {
+		if r.perNode = *n; *n < 1 {
+			c.Addf(r.pos("workers_per_node"), "%s.workers_per_node is %d, must be 1 or more", kind, *n)
+		}
+	}
+	r.extra = w.extraArgs(&r, c)
+	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
+		r.connectors = connectorNames(w.service.Connector, c)
+	}
+	r.tp, r.pp, r.dp = size(r.args, w.backend.tp), size(r.args, w.backend.pp), size(r.args, w.backend.dp)
+	for key, instead := range w.backend.planned {
+		if v := r.args.Get(key); v != nil && !w.agrees(&r, key, v) {
+			c.Add(source.Errorf(v.Pos, "%s.args.%s: profllm sets this option itself", kind, key).Hintf("%s", instead))
+		}
+	}
+	return r
+}
+
+// agrees reports whether an option that profllm sets is written, and says the same.
+func (w *Workload) agrees(r *role, key string, v *source.Value) bool {
+	text, _ := v.Text()
+	on, _ := v.Bool()
+	return key == "disaggregation_mode" && text == r.kind || key == "is_"+r.kind+"_worker" && on
+}
+
+// options are those of a role as words, less what profllm writes itself.
+func (w *Workload) options(r *role) []plan.Word {
+	drop := []string{"model", "model_path", "served_model_name", "model_name", "connector", w.backend.bootstrap}
+	for key := range w.backend.planned {
+		drop = append(drop, key)
+	}
+	var words []plan.Word
+	for _, key := range r.args.Keys() {
+		if !slices.Contains(drop, key) {
+			words = append(words, serving.Option(key, r.args.Get(key), w.backend.booleans)...)
+		}
+	}
+	return words
+}

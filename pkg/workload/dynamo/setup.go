@@ -1,0 +1,65 @@
+package dynamo
+
+import (
+	"cmp"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// addSetup adds what runs on every node before the service: startup_cmd, whose failure ends the job, and
+// node_setup_cmd, whose failure does not. Both are shell text.
+func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
+	if text := w.cfg.StartupCmd; text != nil && *text != "" {
+		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", *text),
+			Log: "logs/startup-%t.log"}
+		if image := w.cfg.StartupImage; image != nil {
+			step.Container, step.Image = true, *image
+		}
+		s.Setup = append(s.Setup, step)
+	}
+	if text := w.service.NodeSetup; text != nil && *text != "" {
+		s.Setup = append(s.Setup, plan.Step{Name: "node_setup", Nodes: cl.All(), Container: true, Optional: true,
+			Argv: plan.Texts("bash", "-c", *text), Log: "logs/node_setup-%t.log"})
+	}
+}
+
+// exporter is [cmd_args.dynamo.dcgm_exporter].
+type exporter struct {
+	Enabled bool   `toml:"enabled"`
+	Image   string `toml:"docker_image_url"` // also image_url
+	Short   string `toml:"image_url"`
+	Port    int    `toml:"port"` // Base of its port; default 9401.
+}
+
+const (
+	exporterImage = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.2-4.8.1-distroless"
+	exporterPort  = 9401
+	exporterName  = "dcgm_exporter"
+)
+
+// checkExporter reads the table of the exporter.
+func (w *Workload) checkExporter(c *source.Complaints) {
+	if t := w.service.Exporter; t != nil {
+		decode(t, &w.exporter, c)
+	}
+	w.exporter.Image = cmp.Or(w.exporter.Image, w.exporter.Short, exporterImage)
+	w.exporter.Port = cmp.Or(w.exporter.Port, exporterPort)
+}
+
+// addExporter adds NVIDIA's exporter of GPU metrics on every node, in its own container. The workers start once each
+// answers.
+func (w *Workload) addExporter(s *plan.Service, cl plan.Cluster) {
+	if !w.exporter.Enabled {
+		return
+	}
+	s.Ports = append(s.Ports, plan.Port{Name: exporterName, Base: w.exporter.Port, Step: 1, Count: 1, Role: exporterName})
+	s.Roles = append(s.Roles, plan.Role{
+		Name: exporterName, Nodes: cl.All(), Helper: true, Timeout: plan.Seconds(controlWait),
+		Health: plan.Endpoint{Port: exporterName, Path: "/metrics"},
+		Step: plan.Step{Name: exporterName, Nodes: cl.All(), Container: true, Image: w.exporter.Image,
+			Argv: plan.Texts("dcgm-exporter"), Log: "logs/" + exporterName + "-%t.log",
+			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(exporterName)},
+				{Name: "DCGM_EXPORTER_LISTEN", Value: plan.Concat(":", plan.PortNumber(exporterName))}}},
+	})
+}
