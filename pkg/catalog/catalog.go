@@ -276,4 +276,5 @@ var Evals = []collect.Parser{
 	gsm8k.Parser{File: "raw/vllm-gsm8k.json", Log: "logs/eval-0.log"}, gsm8k.Parser{},
 	gsm8k.Parser{Log: "sglang-semantic-eval.log"},
 	lmeval.Parser{Dir: "raw"}, lmeval.Parser{},
+	aiperf.AccuracyParser{Dir: "raw/accuracy"}, aiperf.AccuracyParser{},
 }

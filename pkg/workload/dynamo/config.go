@@ -75,6 +75,7 @@ const (
 	defaultModel    = "Qwen/Qwen3-0.6B"
 	defaultIngress  = "python3 -m dynamo.frontend"
 	defaultPort     = 8000
+	defaultEndpoint = "v1/chat/completions"
 	defaultEtcd     = "etcd"
 	defaultEtcdPort = 2379
 	defaultNATS     = "nats-server -js"

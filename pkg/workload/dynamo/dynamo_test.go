@@ -477,7 +477,6 @@ extra_config:
 func TestNotYet(t *testing.T) {
 	for args, want := range map[string]string{
 		"[dynamo.decode_worker]\nnodes = \"n1,n2\"":             "decode_worker.nodes is not supported yet",
-		"[dynamo]\n[aiperf_accuracy]\ncli = \"x\"":              "aiperf_accuracy is not supported yet",
 		"startup_cmd = \"x > $CLOUDAI_RUNTIME_FILE\"\n[dynamo]": "CLOUDAI_RUNTIME_FILE",
 	} {
 		w, err := read(test(t, args), false)

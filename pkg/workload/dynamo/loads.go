@@ -21,11 +21,14 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	if !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0 {
 		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
 	}
-	if t.Client != "" || t.BenchArgs != nil {
-		return t, nil // said in profllm's own words
-	}
 	var c source.Complaints
 	l := loads{test: &t, complaints: &c}
+	if w.cfg.Accuracy != nil {
+		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)
+	}
+	if t.Client != "" || t.BenchArgs != nil {
+		return t, c.Err() // said in profllm's own words
+	}
 	l.prepare(&w.cfg, w.backend.noGPU)
 	return t, c.Err()
 }
@@ -180,4 +183,52 @@ func (l *loads) phases(v *source.Value, base tool) {
 		}
 		l.test.Phases = append(l.test.Phases, phase)
 	}
+}
+
+// accuracy is [cmd_args.aiperf_accuracy].
+type accuracy struct {
+	Entrypoint *string `toml:"entrypoint"`   // Program and its first arguments; default aiperf profile.
+	CLI        string  `toml:"cli,required"` // Further arguments, with placeholders in braces.
+	Setup      *string `toml:"setup_cmd"`    // Shell text before it, in its container.
+
+	// Read, without effect.
+	Name     *string `toml:"name"`
+	Artifact *string `toml:"artifact_dir_name"`
+	Script   *string `toml:"script"`
+}
+
+// accuracyPlaceholders may stand in cli.
+var accuracyPlaceholders = []string{"artifact_dir", "endpoint", "model", "result_dir", "url"}
+
+// accuracy makes the program that asks for accuracy the evaluation of the test, behind its last load.
+func (l *loads) accuracy(t *source.Table, endpoint string) {
+	if l.test.EvalArgs != nil {
+		l.complaints.Add(source.Errorf(t.Pos, "the test has aiperf_accuracy and semantic_eval_cmd_args").
+			Hintf("remove one of them"))
+		return
+	}
+	var a accuracy
+	decode(t, &a, l.complaints)
+	var unknown []string
+	cli := placeholder.ReplaceAllStringFunc(a.CLI, func(m string) string {
+		switch name := strings.Trim(m, "{}"); {
+		case name == "endpoint":
+			return cmp.Or(endpoint, defaultEndpoint)
+		case name != "" && !slices.Contains(accuracyPlaceholders, name):
+			unknown = append(unknown, name)
+		}
+		return m
+	})
+	if slices.Sort(unknown); len(unknown) > 0 {
+		l.complaints.Add(source.Errorf(t.PosOf("cli"), "aiperf_accuracy.cli has unknown placeholders: %s",
+			strings.Join(slices.Compact(unknown), ", ")).Hintf("known: %s", strings.Join(accuracyPlaceholders, ", ")))
+	}
+	entry := *cmp.Or(a.Entrypoint, new("aiperf profile"))
+	if a.Setup != nil && *a.Setup != "" {
+		entry = "bash -c " + shell.Quote("{ "+*a.Setup+"\n} || exit; exec \"$@\"") + " accuracy " + entry
+	}
+	eval := source.NewTable(t.Pos)
+	eval.Set("entrypoint", &source.Value{Pos: t.PosOf("entrypoint"), Any: entry})
+	eval.Set("cli", &source.Value{Pos: t.PosOf("cli"), Any: strings.TrimSpace(cli)})
+	l.test.EvalArgs = eval
 }

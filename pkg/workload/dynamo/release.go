@@ -93,10 +93,6 @@ func (w *Workload) notYet() (list []*source.Error) {
 				Hintf("remove it; nodes of the test names hosts, of which decode has the first"))
 		}
 	}
-	if t := w.cfg.Accuracy; t != nil {
-		list = append(list, source.Errorf(t.Pos, "aiperf_accuracy is not supported yet").
-			Hintf("remove the table, or measure accuracy with [Tests.semantic_eval_cmd_args]"))
-	}
 	if text := w.cfg.StartupCmd; text != nil && strings.Contains(*text, "CLOUDAI_RUNTIME_FILE") {
 		list = append(list, source.Errorf(w.args.PosOf("startup_cmd"),
 			"startup_cmd writes CLOUDAI_RUNTIME_FILE, whose replacements are not supported yet").
