@@ -56,6 +56,7 @@ const (
 // Workloads are the values of test_template_name that serve a model.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
 	{VLLM, vllm.New}, {SGLang, sglang.New}, {dynamo.Template, dynamo.New},
+	{dynamo.MockerTemplate, dynamo.NewMocker},
 }
 
 // Tools are the values of test_template_name that run a command and serve
@@ -129,12 +130,15 @@ func Unsupported(tests ...scenario.Test) string {
 		", ") + " and " + names[len(names)-1] + " are not supported yet"
 }
 
-// Prepared is a test as it is planned: one of AIDynamo says in cmd_args what others say outside.
+// Prepared is a test as it is planned: one of Dynamo says in cmd_args what others say outside.
 func Prepared(t scenario.Test) (scenario.Test, error) {
-	if t.Template != dynamo.Template {
-		return t, nil
+	switch t.Template {
+	case dynamo.Template:
+		return dynamo.Prepared(t)
+	case dynamo.MockerTemplate:
+		return dynamo.PreparedMocker(t)
 	}
-	return dynamo.Prepared(t)
+	return t, nil
 }
 
 // Runnable are the templates that can be planned.

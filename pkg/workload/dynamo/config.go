@@ -59,7 +59,7 @@ type service struct {
 
 // worker is [cmd_args.dynamo.prefill_worker] and decode_worker.
 type worker struct {
-	Cmd   string        `toml:"cmd"`                      // Command; default: the backend's module.
+	Cmd   string        `toml:"cmd"`                      // Command in words; default: the backend's module.
 	Regex *string       `toml:"worker_initialized_regex"` // Read, without effect: profllm counts what registered.
 	Multi bool          `toml:"multiple_workers_per_node"`
 	Nodes *source.Value `toml:"num_nodes"` // Nodes of the role; default 1. 0 prefill nodes: aggregated serving.
