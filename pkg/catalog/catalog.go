@@ -239,9 +239,12 @@ func NewEval(t scenario.Test) (plan.Client, error) {
 	return gsm8k.New(t.EvalArgs)
 }
 
-// DefaultModel is what an engine serves if the test names no model; "" if it has none.
-func DefaultModel(template string) string {
-	return map[string]string{VLLM: vllm.DefaultModel, SGLang: sglang.DefaultModel}[template]
+// Model is what a test serves that does not name it in cmd_args.model; "" if it serves none.
+func Model(t scenario.Test) string {
+	if t.Template == dynamo.Template {
+		return dynamo.Model(t)
+	}
+	return map[string]string{VLLM: vllm.DefaultModel, SGLang: sglang.DefaultModel}[t.Template]
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and

@@ -26,7 +26,11 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	if w.cfg.Accuracy != nil {
 		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)
 	}
-	if t.Client != "" || t.BenchArgs != nil {
+	if t.BenchArgs != nil || t.Client != "" && !slices.Contains(names(clientsOf), t.Client) {
+		if w.cfg.Phases != nil {
+			c.Add(source.Errorf(t.CmdArgs.PosOf("aiperf_phases"), "aiperf_phases are loads of AIPerf, but client or "+
+				"bench_cmd_args of the test say who measures").Hintf("write [[Tests.phases]], or remove them"))
+		}
 		return t, c.Err() // said in profllm's own words
 	}
 	l.prepare(&w.cfg, w.backend.noGPU)
@@ -80,15 +84,25 @@ func (l *loads) prepare(cfg *Config, simulated bool) {
 	if base.Cmd != nil {
 		l.test.ClientProgram = l.program(*base.Cmd, table.PosOf("cmd"))
 	}
-	l.test.BeforeLoad = *cmp.Or(base.Setup, new(""))
-	l.test.StopOnFailure = base.Continue == nil || !*base.Continue
-	if cfg.Phases != nil {
+	if base.Setup != nil {
+		l.test.BeforeLoad = *base.Setup
+	}
+	if !l.test.Table.Has("stop_on_failure") {
+		l.test.StopOnFailure = base.Continue == nil || !*base.Continue
+	}
+	switch {
+	case cfg.Phases != nil && len(l.test.Phases) > 0:
+		l.complaints.Add(source.Errorf(cfg.Phases.Pos, "the test has aiperf_phases and phases").Hintf("remove one of them"))
+	case cfg.Phases != nil:
 		l.phases(cfg.Phases, base)
 	}
 }
 
 // client is who measures: the only one that workloads names, or the first of the two.
 func (l *loads) client(cfg *Config) string {
+	if l.test.Client != "" {
+		return l.test.Client
+	}
 	if cfg.Workloads == nil {
 		return "aiperf"
 	}
@@ -170,11 +184,17 @@ func (l *loads) phases(v *source.Value, base tool) {
 		}
 		name, _ := t.Get("name").Text()
 		if name == "" || seen[name] {
-			l.complaints.Add(source.Errorf(e.Pos, "cmd_args.aiperf_phases: the name %q is missing or taken", name).
+			l.complaints.Add(source.Errorf(t.PosOf("name"), "cmd_args.aiperf_phases: the name %q is missing or taken", name).
 				Hintf("give each phase a name of its own"))
+		} else {
+			l.complaints.Add(scenario.PhaseName(name, t.PosOf("name")))
 		}
 		seen[name] = true
 		own := l.tool(t.Without("name"), "aiperf_phases")
+		if own.Cmd != nil || own.Continue != nil {
+			l.complaints.Add(source.Errorf(e.Pos, "cmd_args.aiperf_phases: cmd and continue_on_phase_failure of a phase are not "+
+				"supported yet").Hintf("write them in [cmd_args.aiperf]"))
+		}
 		phase := scenario.Phase{Name: name, BenchArgs: own.arguments(l.complaints), Cache: "keep", Pos: e.Pos,
 			BeforeLoad: own.Setup}
 		between := cmp.Or(own.Between, base.Between)
