@@ -144,7 +144,7 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 	var groups []*group
 	byServer := map[string]*group{}
 	var c source.Complaints
-	share := t.Sweep.ShareServer == nil || *t.Sweep.ShareServer
+
 	for _, point := range points {
 		table, err := sweep.Apply(t.Table, point)
 		if err != nil {
@@ -158,7 +158,7 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 		}
 		key := serverKey(point, dims)
 		g := byServer[key]
-		if g == nil || !share {
+		if share := variant.Sweep.ShareServer; g == nil || share != nil && !*share {
 			g = &group{first: point, test: variant}
 			byServer[key] = g
 			groups = append(groups, g)

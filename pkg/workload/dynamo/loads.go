@@ -26,6 +26,9 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	if w.cfg.Accuracy != nil {
 		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)
 	}
+	if t.Sweep.ShareServer == nil && t.Sweep.Cache != "keep" {
+		t.Sweep.ShareServer = new(false) // its caches cannot be emptied between two loads
+	}
 	if t.BenchArgs != nil || t.Client != "" && !slices.Contains(names(clientsOf), t.Client) {
 		if w.cfg.Phases != nil {
 			c.Add(source.Errorf(t.CmdArgs.PosOf("aiperf_phases"), "aiperf_phases are loads of AIPerf, but client or "+
