@@ -49,8 +49,8 @@ video_batch_size batch_size_video
 
 // shapePrefixes and shapeSuffixes are what names of such options begin and end with, where each has one name.
 var (
-	shapePrefixes = []string{"hf_", "gsp_", "random_mm_", "prefix_repetition_", "synthesis_", "rankings_", "image_", "audio_",
-		"video_"}
+	shapePrefixes = []string{"hf_", "gsp_", "random_mm_", "prefix_repetition_", "synthesis_", "rankings_", "image_",
+		"audio_", "video_"}
 	shapeSuffixes = []string{"_len", "_length"}
 )
 

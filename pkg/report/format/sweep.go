@@ -187,10 +187,11 @@ func starLine(s *report.Sweep) string {
 	if s.OfPhases {
 		of = "phase"
 	}
-	switch starred := slices.ContainsFunc(s.Points, func(p report.Point) bool { return slices.Contains(p.BestOf, true) }); {
+	starred := func(p report.Point) bool { return slices.Contains(p.BestOf, true) }
+	switch {
 	case !hasObjective(s):
 		return fmt.Sprintf("no valid %s has %s", of, s.Objective.Key)
-	case !starred:
+	case !slices.ContainsFunc(s.Points, starred):
 		return ""
 	case s.Apart && repeated(s):
 		return apartLine(of) + " Each repeat counts separately here, so the best of many is partly luck."
