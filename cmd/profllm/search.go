@@ -34,7 +34,7 @@ type benchSearchCmd struct {
 	Limit        []string      `placeholder:"KEY=VALUE" help:"Limit of a metric, such as p99_ttft_ms=500; repeatable, and all hold together. Throughput must reach it, latency must not exceed it."`
 	SLAParams    string        `name:"sla-params" placeholder:"FILE" help:"Read limits from a file of vLLM's bench sweep serve_sla: each of its objects is searched for, on the same probes."`
 	Variable     string        `enum:"max_concurrency,request_rate" default:"max_concurrency" help:"Load that is varied: ${enum}."`
-	Min          float64       `placeholder:"LOAD" help:"Lowest load; default: 1, or the resolution."`
+	Min          float64       `placeholder:"LOAD" help:"Lowest load; default: 1, or a tenth of the first rate."`
 	Max          float64       `placeholder:"LOAD" help:"Highest load; default: 1024, or 1.5 times the rate at which a run without a rate is answered."`
 	Resolution   float64       `placeholder:"LOAD" help:"Loads are multiples of this; default: 1, or about 1 % of that rate."`
 	Start        float64       `placeholder:"LOAD" help:"First load; default: 8, or half of that rate."`

@@ -81,7 +81,7 @@ func requireHarness(t *testing.T, r *result.Result) {
 	a := r.Accuracy
 	require.Equal(t, []string{"lm-eval", "gsm8k_local", "exact_match", "flexible-extract"},
 		[]string{a.Program, a.Task, a.Metric, a.Filter})
-	require.Equal(t, []int{40, 40, 5}, []int{*a.Questions, *a.Whole, *a.Shots})
+	require.Equal(t, []int{40, 40, 5}, []int{*a.Questions, *a.TaskQuestions, *a.Shots})
 	require.GreaterOrEqual(t, a.Value, 0.0)
 	require.NotNil(t, a.Stderr)
 	require.Equal(t, "strict-match", a.Others[0].Filter)

@@ -56,6 +56,7 @@ const (
 // Workloads are the values of test_template_name that serve a model.
 var Workloads = []Entry[func(scenario.Test, bool) (plan.Workload, error)]{
 	{VLLM, vllm.New}, {SGLang, sglang.New}, {dynamo.Template, dynamo.New},
+	{dynamo.MockerTemplate, dynamo.NewMocker},
 }
 
 // Tools are the values of test_template_name that run a command and serve
@@ -129,12 +130,15 @@ func Unsupported(tests ...scenario.Test) string {
 		", ") + " and " + names[len(names)-1] + " are not supported yet"
 }
 
-// Prepared is a test as it is planned: one of AIDynamo says in cmd_args what others say outside.
+// Prepared is a test as it is planned: one of Dynamo says in cmd_args what others say outside.
 func Prepared(t scenario.Test) (scenario.Test, error) {
-	if t.Template != dynamo.Template {
-		return t, nil
+	switch t.Template {
+	case dynamo.Template:
+		return dynamo.Prepared(t)
+	case dynamo.MockerTemplate:
+		return dynamo.PreparedMocker(t)
 	}
-	return dynamo.Prepared(t)
+	return t, nil
 }
 
 // Runnable are the templates that can be planned.
@@ -235,9 +239,12 @@ func NewEval(t scenario.Test) (plan.Client, error) {
 	return gsm8k.New(t.EvalArgs)
 }
 
-// DefaultModel is what an engine serves if the test names no model; "" if it has none.
-func DefaultModel(template string) string {
-	return map[string]string{VLLM: vllm.DefaultModel, SGLang: sglang.DefaultModel}[template]
+// Model is what a test serves that does not name it in cmd_args.model; "" if it serves none.
+func Model(t scenario.Test) string {
+	if t.Template == dynamo.Template {
+		return dynamo.Model(t)
+	}
+	return map[string]string{VLLM: vllm.DefaultModel, SGLang: sglang.DefaultModel}[t.Template]
 }
 
 // Benches read what load clients left in a run directory: ours in raw/ and
@@ -276,4 +283,5 @@ var Evals = []collect.Parser{
 	gsm8k.Parser{File: "raw/vllm-gsm8k.json", Log: "logs/eval-0.log"}, gsm8k.Parser{},
 	gsm8k.Parser{Log: "sglang-semantic-eval.log"},
 	lmeval.Parser{Dir: "raw"}, lmeval.Parser{},
+	aiperf.AccuracyParser{Dir: "raw/accuracy"}, aiperf.AccuracyParser{},
 }

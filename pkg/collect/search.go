@@ -3,6 +3,7 @@ package collect
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -39,12 +40,15 @@ func addSearch(e *evidence, d *draft) {
 	if err == nil {
 		err = json.Unmarshal(data, &file)
 	}
+	if ours := strings.HasPrefix(file.Schema, run.SearchSchemas); err == nil && ours && file.Schema != run.SearchSchema {
+		err = fmt.Errorf("schema is %q, this profllm reads %s", file.Schema, run.SearchSchema)
+	}
 	if err != nil {
 		d.late.add(result.Warning{Kind: result.Unreadable, File: name, Text: err.Error()})
 		return
 	}
 	if e.plan == nil {
-		if !strings.HasPrefix(file.Schema, "profllm.search/") { // another program's
+		if file.Schema != run.SearchSchema { // another program's
 			return
 		}
 		d.record.Simulated = d.record.Simulated || file.Simulated

@@ -183,3 +183,21 @@ func TestSearchOfAnotherProgram(t *testing.T) {
 	require.Empty(t, r.Search)
 	require.Equal(t, "vllm-serve", r.Provenance.Foreign)
 }
+
+// The answers of a search.json of another version are not read, and that is said, in a job and outside.
+func TestSearchOfAnotherVersion(t *testing.T) {
+	data, err := os.ReadFile("../bench/vllmserve/testdata/real/serve.json")
+	require.NoError(t, err)
+	const file = `{"schema": "profllm.search/2", "answers": [{"outcome": "found", "low": 8, "sentence": "8"}]}`
+	job := recorded(t)
+	write(t, job, "raw/search.json", file)
+	alone := filepath.Join(t.TempDir(), "s")
+	write(t, alone, "search.json", file)
+	write(t, alone, "vllm-bench.json", string(data))
+	for dir, name := range map[string]string{job: "raw/search.json", alone: "search.json"} {
+		r := only(t, collector(t), dir, nil)
+		require.Empty(t, r.Search)
+		require.Contains(t, r.Warnings, result.Warning{Kind: result.Unreadable, File: name,
+			Text: `schema is "profllm.search/2", this profllm reads profllm.search/1`})
+	}
+}

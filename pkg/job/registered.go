@@ -38,11 +38,14 @@ func registered(ctx context.Context, want plan.Endpoint, url string, limit time.
 	if want.Model == "" {
 		return nil
 	}
-	if err := askOne(ctx, strings.TrimSuffix(url, want.Path), want.Model, limit); err != nil {
+	if err := askOne(ctx, strings.TrimSuffix(url, want.Path), want.Model, firstAnswer); err != nil {
 		return &lacking{err}
 	}
 	return nil
 }
+
+// firstAnswer is how long a model may take for its first token, when all that it runs is still to be compiled.
+const firstAnswer = time.Minute
 
 // lacking is what a process that answers lacks.
 type lacking struct{ error }

@@ -307,8 +307,10 @@ func (w *watch) refused(ctx context.Context) []string {
 		if role == nil || role.Health.Port == "" || w.lost[proc.Name] {
 			continue
 		}
-		url, err := endpoint(w.plan, place, role, role.Health.Path)
-		if err == nil && errors.Is(reach(ctx, role, url, 2*time.Second), syscall.ECONNREFUSED) {
+		listens := *role
+		listens.Health = plan.Endpoint{Port: role.Health.Port} // a question more would be one of its counts
+		url, err := endpoint(w.plan, place, &listens, "")
+		if err == nil && errors.Is(reach(ctx, &listens, url, 2*time.Second), syscall.ECONNREFUSED) {
 			names = append(names, proc.Name)
 		}
 	}

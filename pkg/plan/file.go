@@ -32,6 +32,8 @@ func (p *Plan) files(t *source.Table) error {
 		case !fileName.MatchString(name):
 			c.Add(source.Errorf(t.KeyPos(name), "files: %q is not the name of a file", name).
 				Hintf("use letters, digits and ._+=@-, without a folder"))
+		case slices.ContainsFunc(p.Files, func(f File) bool { return f.Name == name }):
+			c.Add(source.Errorf(t.KeyPos(name), "files.%s: the test has that file already", name).Hintf("use another name"))
 		case !ok:
 			c.Add(source.Errorf(v.Pos, "files.%s must be a string, the content of the file, not %s", name, v.Describe()))
 		default:

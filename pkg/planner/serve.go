@@ -36,6 +36,7 @@ func (w *Serve) served(s *scenario.Scenario) (*scenario.Scenario, error) {
 	swept := t.Table
 	t.BenchArgs, t.EvalArgs, t.Client, t.Phases, t.Repeat = nil, nil, "", nil, scenario.Repeat{}
 	t.AfterLoad, t.BeforeLoad = "", ""
+	t.CmdArgs = t.CmdArgs.Without("aiperf", "genai_perf", "aiperf_phases", "aiperf_accuracy", "workloads")
 	t.Sweep, t.Iterations, t.Dependencies = scenario.Sweep{}, 1, nil
 	t.Table = t.Table.Without(clientKeys...)
 	if err := oneServer(t, swept); err != nil {

@@ -18,7 +18,7 @@ func Site(sys *config.System, o Options) stage.Site {
 		Launcher: func(t scenario.Test) string { return launcherName(t, sys, o) },
 		Image:    func(t scenario.Test) string { return text(t, "docker_image_url") },
 		Model: func(t scenario.Test) string {
-			return cmp.Or(text(t, "model"), catalog.DefaultModel(t.Template))
+			return cmp.Or(text(t, "model"), catalog.Model(t))
 		},
 	}
 }

@@ -62,7 +62,7 @@ func (b *builder) points(t scenario.Test) ([]sweep.Point, dimensions, error) {
 	}
 	dims := dimensions{}
 	for _, d := range s.Dimensions {
-		if d.Client && len(t.Phases) > 0 {
+		if d.Client && (len(t.Phases) > 0 || t.CmdArgs.Has("aiperf_phases")) {
 			return nil, nil, source.Errorf(d.Pos, "test %q has phases, but also sweeps %s", t.ID, d.Path).
 				Hintf("write the loads either as phases or as a sweep")
 		}
@@ -143,7 +143,8 @@ func (b *builder) stepDir(t scenario.Test, step int) string {
 func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions) ([]*group, error) {
 	var groups []*group
 	byServer := map[string]*group{}
-	share := t.Sweep.ShareServer == nil || *t.Sweep.ShareServer
+	var c source.Complaints
+
 	for _, point := range points {
 		table, err := sweep.Apply(t.Table, point)
 		if err != nil {
@@ -151,12 +152,13 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 		}
 		variant, err := variant(t, table)
 		if err != nil {
+			c.Add(err)
 			b.skip(t, point, dims, err)
 			continue
 		}
 		key := serverKey(point, dims)
 		g := byServer[key]
-		if g == nil || !share {
+		if share := variant.Sweep.ShareServer; g == nil || share != nil && !*share {
 			g = &group{first: point, test: variant}
 			byServer[key] = g
 			groups = append(groups, g)
@@ -167,6 +169,9 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 			loads[i].step, loads[i].values = point.Step, assignments(point, dims)
 		}
 		g.loads = append(g.loads, b.placed(t, g, point, loads)...)
+	}
+	if len(groups) == 0 && len(points) > 0 {
+		return nil, c.Err()
 	}
 	for _, g := range groups {
 		g.loads[0].cache = "" // a server that has just started has an empty one

@@ -16,20 +16,25 @@ import (
 // that got slower is what a comparison looks for.
 const imageKey = result.ImageSetting
 
-// required is what must be the same in two runs that are compared at all: a client
-// that asks for something else, or another machine, makes other numbers.
-var required = []struct {
+// A requirement is one field of what must be the same.
+type requirement struct {
 	name string
-	keys []string // of settings
+	keys []string // of settings, under all names that clients have for it
 	of   func(*result.Benchmark) string
-}{
-	{endpointField, []string{"bench_cmd_args.endpoint"}, func(b *result.Benchmark) string { return b.Endpoint }},
+}
+
+// required is what must be the same in two runs that are compared at all, beside the options that shape
+// prompts: a client that asks for something else, or another machine, makes other numbers.
+var required = []requirement{
+	{endpointField, optionKeys("endpoint custom_endpoint"), func(b *result.Benchmark) string { return b.Endpoint }},
 	{tokenizerField, tokenizerKeys, none},
-	{dataField, []string{"bench_cmd_args.dataset_path", "bench_cmd_args.dataset_name"},
+	{dataField, optionKeys("dataset_path dataset_name input_file public_dataset hf_weka_dataset"),
 		func(b *result.Benchmark) string { return b.DatasetName }},
-	{inputField, []string{"bench_cmd_args.random_input_len", "bench_cmd_args.input_tokens"},
+	{inputField, optionKeys("random_input_len random_input input_tokens " +
+		"prompt_input_tokens_mean synthetic_input_tokens_mean isl"),
 		func(b *result.Benchmark) string { return whole(b.InputTokens) }},
-	{outputField, []string{"bench_cmd_args.random_output_len", "bench_cmd_args.output_tokens"},
+	{outputField, optionKeys("random_output_len random_output output_tokens " +
+		"prompt_output_tokens_mean output_tokens_mean osl"),
 		func(b *result.Benchmark) string { return whole(b.OutputTokens) }},
 }
 
@@ -55,13 +60,14 @@ func endpointOf(r *records.Run) string {
 	if r.Result != nil {
 		backend = cmp.Or(backend, r.Result.Config.Benchmark.Backend)
 	}
-	switch backend {
-	case "openai", "vllm":
+	switch kind := r.Settings[endpointType]; cmp.Or(kind, backend) {
+	case "openai", "vllm", "completions":
 		return "/v1/completions"
-	case "openai-chat", "vllm-chat":
+	case "openai-chat", "vllm-chat", "chat":
 		return "/v1/chat/completions"
+	default:
+		return kind
 	}
-	return ""
 }
 
 func none(*result.Benchmark) string { return "" }
@@ -125,12 +131,28 @@ func requirements(r *records.Run) []records.Setting {
 		if value == "" && r.Result != nil {
 			value = f.of(&r.Result.Config.Benchmark)
 		}
-		if value == "" && f.name == endpointField {
-			value = endpointOf(r)
+		if value == "" {
+			value = withoutOption(r, f.name)
 		}
 		list = append(list, records.Setting{Key: f.name, Value: value})
 	}
+	list = append(list, shapes(r)...)
 	return append(list, records.Setting{Key: gpuField, Value: r.GPU()})
+}
+
+// withoutOption is what a load has that sets no option for a field; "" if that is not known.
+func withoutOption(r *records.Run, field string) string {
+	asked := allAsked([]*records.Run{r})
+	switch {
+	case field == endpointField:
+		return endpointOf(r)
+	case field == dataField && asked:
+		return anyData
+	case field == inputField && r.Settings[endpointType] != "" && !slices.ContainsFunc(keysOf(dataField),
+		func(k string) bool { return r.Settings[k] != "" }):
+		return aiperfInput
+	}
+	return ""
 }
 
 // unlike says what forbids to compare two sets of runs, and in what else they
@@ -142,7 +164,7 @@ func unlike(a, b []*records.Run) (refused, differs []Unlike) {
 	}
 	refused, differs, covered := unmet(a, b)
 	for _, k := range records.Differing([]*records.Run{a[0], b[0]}) {
-		if !covered[k] {
+		if !covered[fieldOf(k)] {
 			of := func(r *records.Run) string { return r.Settings[k] }
 			differs = append(differs,
 				Unlike{Field: k, First: valuesOf(a, of), Second: valuesOf(b, of), none: absent(a, b, true, of)})
@@ -189,31 +211,51 @@ func mixtures(a, b []*records.Run) (list []Unlike) {
 }
 
 // unmet are the requirements that two sets of runs do not share, and those of which it
-// is not known whether they do. covered are the settings that they speak of.
+// is not known whether they do. covered are the fields that differ, see fieldOf.
 func unmet(a, b []*records.Run) (refused, differs []Unlike, covered map[string]bool) {
 	covered = map[string]bool{}
-	for i, name := range requirements(a[0]) {
-		of := func(r *records.Run) string { return requirements(r)[i].Value }
+	asked := allAsked(a) && allAsked(b)
+	fields, values := allRequirements(slices.Concat(a, b))
+	for _, field := range fields {
+		of := func(r *records.Run) string { return valueOf(values[r], field) }
 		x, y := valuesOf(a, of), valuesOf(b, of)
-		u := Unlike{Field: name.Key, First: x, Second: y, none: absent(a, b, name.Key != gpuField, of)}
-		if name.Key == tokenizerField && sameTokenizer(a, b) {
+		if x == y || field == tokenizerField && sameTokenizer(a, b) {
 			continue // another model, if it is one, is told as what it is
 		}
-		switch {
-		case x == y:
-			continue
-		case x != "" && y != "":
+		u := Unlike{Field: field, First: x, Second: y, none: absent(a, b, field != gpuField, of)}
+		if x != "" && y != "" || asked && shapesPrompts(field) {
 			refused = append(refused, u)
-		default:
+		} else {
 			differs = append(differs, u)
 		}
-		if i < len(required) {
-			for _, k := range required[i].keys {
-				covered[k] = true
+		covered[field] = true
+	}
+	delete(covered, gpuField) // no setting is of it
+	return refused, differs, covered
+}
+
+// allRequirements are the requirements of runs, and the fields that some of them have, in their order: that
+// of the GPU is the last.
+func allRequirements(runs []*records.Run) (fields []string, values map[*records.Run][]records.Setting) {
+	values = map[*records.Run][]records.Setting{}
+	for _, r := range runs {
+		values[r] = requirements(r)
+		for _, q := range values[r] {
+			if !slices.Contains(fields, q.Key) && q.Key != gpuField {
+				fields = append(fields, q.Key)
 			}
 		}
 	}
-	return refused, differs, covered
+	return append(fields, gpuField), values
+}
+
+// valueOf is the value of one of the requirements, "" if it is not among them.
+func valueOf(list []records.Setting, field string) string {
+	i := slices.IndexFunc(list, func(s records.Setting) bool { return s.Key == field })
+	if i < 0 {
+		return ""
+	}
+	return list[i].Value
 }
 
 // sameTokenizer reports whether two sets of runs cut text alike. The digest of the

@@ -39,3 +39,6 @@ func Follow(metrics []metric.Metric, xs [][]float64) (Trend, error) {
 	err := concludeTrends(list, nil)
 	return list[0], err
 }
+
+// FieldOf is the field of a setting that tells loads apart, "" if it is none.
+func FieldOf(key string) string { return fieldOf(key) }

@@ -3,13 +3,16 @@ package report_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
@@ -117,14 +120,15 @@ func TestPhasesOfUnlikePrompts(t *testing.T) {
 			"* marks the best of each metric, valid results only", " *"},
 		"each unlike": {[]map[string]any{{"random_input_len": 128}, {"random_input_len": 512}, {"random_input_len": 512, "random_output_len": 9}},
 			"p0, p1 and p2 of s are not compared: prompts differ (input tokens, output tokens).", false,
-			"* marks the best of each metric among phases with the same prompts, others are not compared: prompts differ", "   "},
+			"", "   "},
 		"some alike": {[]map[string]any{load512(1), load512(4), {"dataset_name": "sonnet"}},
 			"p1 has the highest throughput of the 2 phases of s with data=random and input tokens=512:\n" +
-				"p2 of s is not compared: prompts differ (data, input tokens).", true, "others are not compared: prompts differ", " * "},
+				"p2 of s is not compared: prompts differ (data, input tokens).", true,
+			"* marks the best valid value among phases with the same prompts. Prompts differ, so other phases are not compared.", " * "},
 		"data sets": {[]map[string]any{{"dataset_name": "sonnet"}, {"dataset_name": "sharegpt"}},
-			"p0 and p1 of s are not compared: prompts differ (data).", false, "prompts differ", "  "},
+			"p0 and p1 of s are not compared: prompts differ (data).", false, "", "  "},
 		"a prefix": {[]map[string]any{{"random_prefix_len": 64}, {"random_prefix_len": 0}},
-			"p0 and p1 of s are not compared: prompts differ (random_prefix_len).", false, "prompts differ", "  "},
+			"p0 and p1 of s are not compared: prompts differ (random_prefix_len).", false, "", "  "},
 		"the default data set": {[]map[string]any{{"dataset_name": "random", "max_concurrency": 1}, {"max_concurrency": 4}},
 			"p1 has the highest throughput of the 2 phases of s:", true, "* marks the best of each metric, valid results only", " *"},
 	} {
@@ -142,7 +146,143 @@ func TestPhasesOfUnlikePrompts(t *testing.T) {
 			require.Equal(t, c.stars, stars)
 			var out bytes.Buffer
 			require.NoError(t, format.Text(&out, rep))
-			require.Contains(t, out.String(), c.line)
+			if c.line == "" {
+				require.NotContains(t, out.String(), "* marks")
+			} else {
+				require.Contains(t, out.String(), "\n"+c.line+"\n")
+			}
+		})
+	}
+}
+
+// loads are options of load clients, and the fields in which the prompts of their loads differ.
+var loads = map[string]struct {
+	one, two map[string]any
+	fields   string
+}{
+	"ISL":               {aiperf("isl", 128), aiperf("isl", 512), "input tokens"},
+	"ISL by two names":  {aiperf("isl", 128), aiperf("synthetic_input_tokens_mean", 128), ""},
+	"the usual ISL":     {aiperf("prompt_input_tokens_mean", 550), aiperf("concurrency", 4), ""},
+	"ISL or the usual":  {aiperf("isl", 128), aiperf("concurrency", 4), "input tokens"},
+	"spread of ISL":     {aiperf("isl_stddev", 10), aiperf("synthetic_input_tokens_stddev", 20), "prompt_input_tokens_stddev"},
+	"no spread":         {aiperf("isl_stddev", 0), aiperf("concurrency", 4), ""},
+	"OSL":               {aiperf("osl", 16), aiperf("output_tokens_mean", 32), "output tokens"},
+	"OSL or none":       {aiperf("osl", 16), aiperf("concurrency", 4), "output tokens"},
+	"spread of OSL":     {aiperf("osl_stddev", 1), aiperf("concurrency", 4), "prompt_output_tokens_stddev"},
+	"public data":       {aiperf("public_dataset", "sharegpt"), aiperf("public_dataset", "aimo"), "data"},
+	"a file":            {aiperf("input_file", "a.jsonl"), aiperf("input_file", "b.jsonl"), "data"},
+	"kind of a file":    {aiperf("custom_dataset_type", "mooncake_trace"), aiperf("custom_dataset_type", "multi_turn"), "custom_dataset_type"},
+	"endpoint":          {aiperf("endpoint_type", "completions"), aiperf("concurrency", 4), "endpoint"},
+	"another endpoint":  {aiperf("endpoint_type", "embeddings"), aiperf("concurrency", 4), "endpoint"},
+	"prefix":            {aiperf("prefix_prompt_length", 64), aiperf("prompt_prefix_length", 128), "prompt_prefix_length"},
+	"shared prefix":     {aiperf("shared_system_prompt_length", 64), aiperf("concurrency", 4), "shared_system_prompt_length"},
+	"turns":             {aiperf("session_turns_mean", 2), aiperf("conversation_turn_mean", 4), "conversation_turn_mean"},
+	"images":            {aiperf("image_width_mean", 64), aiperf("concurrency", 4), "image_width_mean"},
+	"load alone":        {aiperf("concurrency", 1), aiperf("concurrency", 4), ""},
+	"vLLM's range":      {map[string]any{"random_input_len": 9, "random_range_ratio": 0.5}, map[string]any{"random_input_len": 9}, "random_range_ratio"},
+	"vLLM's two ranges": {map[string]any{"random_range_ratio": 0.5}, map[string]any{"random_range_ratio": 0.2}, "random_range_ratio"},
+	"SGLang's lengths":  {map[string]any{"random_input": 9}, map[string]any{"random_input": 8}, "input tokens"},
+	"SGLang's range":    {map[string]any{"random_input": 9, "random_range_ratio": 0}, map[string]any{"random_input": 9, "random_range_ratio": 1}, "random_range_ratio"},
+	"SGLang and vLLM":   {map[string]any{"random_input": 9, "random_range_ratio": 1}, map[string]any{"random_input_len": 9}, ""},
+	"a data set":        {map[string]any{"dataset_name": "sonnet"}, map[string]any{"max_concurrency": 4}, "data"},
+	"vLLM's prefix":     {map[string]any{"random_prefix_len": 64}, map[string]any{"max_concurrency": 4}, "random_prefix_len"},
+}
+
+// aiperf is a load of AIPerf with an option, as its plan has it.
+func aiperf(option string, value any) map[string]any {
+	load := map[string]any{"endpoint_type": "chat", "streaming": true}
+	load[option] = value
+	return load
+}
+
+// The same options tell apart the prompts of phases and of tests, under all names that the clients have for them.
+func TestUnlikePromptsOfClients(t *testing.T) {
+	for name, c := range loads {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			phased(t, c.one, c.two)
+			of := report.Build(load(t, root), report.Options{})
+			inTemp(t)
+			for i, args := range []map[string]any{c.one, c.two} {
+				dir := fmt.Sprintf("%s/t%d/0", root, i)
+				p := planOf(dir, fmt.Sprintf("t%d", i))
+				p.Loads[0].Benchmark = args
+				writePlan(t, dir, p)
+				writeRecord(t, dir, recordOf(numbers{Throughput: float64(100 * (i + 1)), TTFT: 10}))
+			}
+			tests := report.Build(load(t, root), report.Options{})
+			if c.fields == "" {
+				require.Empty(t, said(of, report.AskUnlike))
+				require.Contains(t, said(tests, report.AskBest), "t1 has the highest throughput of the 2 tests")
+				return
+			}
+			require.Equal(t, "p0 and p1 of s are not compared: prompts differ ("+c.fields+").", said(of, report.AskUnlike))
+			require.Empty(t, said(of, report.AskBest))
+			require.Equal(t, "The 2 tests are not ranked, because they differ in "+c.fields+".", said(tests, report.AskUnlike))
+		})
+	}
+}
+
+// AIPerf's options have all of their names here: those of a line in the list of its options have one field.
+func TestNamesOfAIPerfsOptions(t *testing.T) {
+	data, err := os.ReadFile("../bench/aiperf/options.txt")
+	require.NoError(t, err)
+	known := 0
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(strings.ReplaceAll(line, "-", "_"))
+		if words[0] == "#" || slices.Contains(words, "endpoint") {
+			continue
+		}
+		fields := map[string]bool{}
+		for _, name := range words[1:] {
+			fields[report.FieldOf("bench_cmd_args."+name)] = true
+		}
+		require.Len(t, fields, 1, line)
+		if !fields[""] {
+			known++
+		}
+	}
+	require.Greater(t, known, 40)
+}
+
+// Below a table without a star nothing explains one; that no valid result has the objective is said also where
+// prompts differ.
+func TestLineBelowPhases(t *testing.T) {
+	const best = "* marks the best valid value among phases with the same prompts. Prompts differ, so other phases are not compared."
+	of := func(tokens, concurrency int) map[string]any {
+		return map[string]any{"random_input_len": tokens, "max_concurrency": concurrency}
+	}
+	alike := []map[string]any{of(8, 1), of(8, 4)}
+	unlike := []map[string]any{of(8, 1), of(8, 4), of(9, 4)}
+	for name, c := range map[string]struct {
+		phases []map[string]any
+		rates  []float64
+		metric string
+		want   string
+	}{
+		"equal":              {alike, []float64{5, 5}, "output_throughput", ""},
+		"alone with prompts": {unlike[1:], []float64{5, 6}, "output_throughput", ""},
+		"some alike":         {unlike, []float64{5, 6, 7}, "output_throughput", best},
+		"no objective":       {alike, []float64{5, 6}, "accuracy", "no valid phase has accuracy"},
+		"no objective, unlike": {unlike, []float64{5, 6, 7}, "accuracy",
+			"no valid phase has accuracy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTemp(t)
+			phased(t, c.phases...)
+			for i, x := range c.rates {
+				writeRecord(t, fmt.Sprintf("%s/s/0/p%d", root, i), recordOf(numbers{Throughput: x, TTFT: 10}))
+			}
+			objective, err := metric.Find(c.metric)
+			require.NoError(t, err)
+			out := text(t, report.Build(load(t, root), report.Options{Objective: objective}))
+			require.Contains(t, out, "== Phases: s")
+			if c.want != "" {
+				require.Contains(t, out, "\n"+c.want+"\n")
+				return
+			}
+			require.NotContains(t, out, "marks the best")
+			require.NotContains(t, out, "no valid phase")
 		})
 	}
 }
@@ -165,7 +305,8 @@ func TestSweepOfLengths(t *testing.T) {
 random_input_len=512 max_concurrency=4 has the highest throughput of the 2 settings of s with input tokens=512: 400 `,
 		said(rep, report.AskBest, report.AskUnlike))
 	require.Nil(t, rep.Sweeps[0].Best)
-	require.Contains(t, text(t, rep), "* marks the best of each metric among points with the same prompts")
+	require.Contains(t, text(t, rep),
+		"\n* marks the best valid value among points with the same prompts. Prompts differ, so other points are not compared.\n")
 	require.Regexp(t, `512 +4 +valid +400 \*`, text(t, rep))
 	require.Regexp(t, `128 +4 +valid +200 \*`, text(t, rep))
 }

@@ -129,22 +129,22 @@ type Benchmark struct {
 
 // Accuracy is the outcome of an evaluation.
 type Accuracy struct {
-	Task        string   `json:"task" jsonschema:"task, such as gsm8k"`
-	Program     string   `json:"program,omitempty" jsonschema:"program that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
-	Metric      string   `json:"metric,omitempty" jsonschema:"metric, such as exact_match, if the evaluation has several"`
-	Filter      string   `json:"filter,omitempty" jsonschema:"how the answer was found in the text, such as strict-match"`
-	Value       float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`
-	Stderr      *float64 `json:"stderr,omitempty" jsonschema:"standard error of the value"`
-	InvalidRate *float64 `json:"invalid_rate,omitempty" jsonschema:"share of answers without a number, 0 to 1"`
-	Questions   *int     `json:"questions,omitempty"`
-	Whole       *int     `json:"task_questions,omitempty" jsonschema:"questions that the task has, if the evaluation says so; questions is fewer under a limit"`
-	Shots       *int     `json:"shots,omitempty"`
-	Duration    *float64 `json:"duration_s,omitempty"`
-	Tokens      *int64   `json:"output_tokens,omitempty"`
-	Answers     *Answers `json:"answers,omitempty" jsonschema:"which questions were answered right, if the evaluation says so"`
-	Source      string   `json:"source" jsonschema:"file from which the value was read"`
-	FromLog     bool     `json:"from_log,omitempty" jsonschema:"true if the value was read from console text, which is rounded"`
-	Others      []Score  `json:"others,omitempty" jsonschema:"further metrics, filters and tasks of the same file"`
+	Task          string   `json:"task" jsonschema:"task, such as gsm8k"`
+	Program       string   `json:"program,omitempty" jsonschema:"program that evaluated, such as lm-eval; absent for the GSM8K scripts of vLLM and SGLang"`
+	Metric        string   `json:"metric,omitempty" jsonschema:"metric, such as exact_match, if the evaluation has several"`
+	Filter        string   `json:"filter,omitempty" jsonschema:"how the answer was found in the text, such as strict-match"`
+	Value         float64  `json:"value" jsonschema:"share of right answers, 0 to 1"`
+	Stderr        *float64 `json:"stderr,omitempty" jsonschema:"standard error of the value"`
+	InvalidRate   *float64 `json:"invalid_rate,omitempty" jsonschema:"share of answers without a number, 0 to 1"`
+	Questions     *int     `json:"questions,omitempty"`
+	TaskQuestions *int     `json:"task_questions,omitempty" jsonschema:"questions that the task has, if the evaluation says so; questions is fewer under a limit"`
+	Shots         *int     `json:"shots,omitempty"`
+	Duration      *float64 `json:"duration_s,omitempty"`
+	Tokens        *int64   `json:"output_tokens,omitempty"`
+	Answers       *Answers `json:"answers,omitempty" jsonschema:"which questions were answered right, if the evaluation says so"`
+	Source        string   `json:"source" jsonschema:"file from which the value was read"`
+	FromLog       bool     `json:"from_log,omitempty" jsonschema:"true if the value was read from console text, which is rounded"`
+	Others        []Score  `json:"others,omitempty" jsonschema:"further metrics, filters and tasks of the same file"`
 
 	// Time is when the evaluation wrote its result, nil if it does not say so.
 	Time *time.Time `json:"-"`

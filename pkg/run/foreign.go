@@ -39,8 +39,15 @@ var common = []struct {
 // of a job, the folder is one run, whose probes and capacity are none of their own.
 const SearchFile = "search.json"
 
+// SearchSchema is the version written into a SearchFile, and what every version's begins with is
+// SearchSchemas.
+const (
+	SearchSchemas = "profllm.search/"
+	SearchSchema  = SearchSchemas + "1"
+)
+
 // searchMark begins the schema that is named near the beginning of a SearchFile.
-const searchMark = `"profllm.search/`
+const searchMark = `"` + SearchSchemas
 
 // IsSearch reports whether a file is one that a search left.
 func IsSearch(file string) bool { return isRunFile(filepath.Dir(file), filepath.Base(file)) }

@@ -105,6 +105,17 @@ func (t *Test) checkPhases(c *source.Complaints) {
 	}
 }
 
+// PhaseName refuses a name that a phase cannot have: its results have a folder of that name in the run's.
+func PhaseName(name string, pos source.Pos) error {
+	switch {
+	case !partName.MatchString(name):
+		return source.Errorf(pos, "phase name %q cannot be used", name).Hintf("use letters, digits and _ . -")
+	case slices.Contains(runNames, name) || fileName.MatchString(name):
+		return source.Errorf(pos, "phase name %q is reserved: every run directory has a file or folder of this name", name)
+	}
+	return nil
+}
+
 // partName is a part of a run, which the run's script knows by that name.
 var partName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 

@@ -188,7 +188,7 @@ func TestFormatHasEveryKey(t *testing.T) {
 		return nil
 	}))
 	// the last is internal to CloudAI
-	ours := []string{"repeat", "slurm", "launcher", "network", "client", "client_nodes", "phases", "after_load", "sweep", "preflight", "telemetry", "accept", "search", "torch_profiler", "viztracer", "files", "helpers",
+	ours := []string{"repeat", "slurm", "launcher", "network", "client", "client_nodes", "phases", "after_load", "before_load", "stop_on_failure", "sweep", "preflight", "telemetry", "accept", "search", "torch_profiler", "viztracer", "files", "helpers",
 		"installed_path"}
 	for kind, keys := range map[string][]string{
 		"scenario": source.Fields(head{}), "entry": slices.Concat(source.Fields(entry{}), source.Fields(definition{})),

@@ -11,7 +11,7 @@ type Search struct {
 	// Limits that hold together, such as ["p99_ttft_ms=500"].
 	Limits     []string `toml:"limits,required"`
 	Variable   string   `toml:"variable"`   // "max_concurrency" or "request_rate"; default max_concurrency.
-	Min        float64  `toml:"min"`        // Lowest load; default 1, or the resolution.
+	Min        float64  `toml:"min"`        // Lowest load; default 1, or a tenth of the first rate.
 	Max        float64  `toml:"max"`        // Highest load; default 1024, or 1.5 times the rate that a run without a rate has.
 	Resolution float64  `toml:"resolution"` // Loads are multiples of this; default 1, or about 1 % of that rate.
 	Start      float64  `toml:"start"`      // First load; default 8, or half of that rate.

@@ -28,6 +28,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -98,8 +99,8 @@ const (
 // Answer is the interval that holds the edge.
 type Answer struct {
 	Kind Kind
-	// Low is the highest load that holds, and High the lowest that fails, both with the
-	// confidence; nil if no measured load is known to.
+	// Low is the highest load that holds, and High the lowest that fails, together with the
+	// confidence; nil where that end is open.
 	Low, High *float64
 	// Probability that the edge lies within them.
 	Probability float64
@@ -178,10 +179,10 @@ func (g Goal) Conclude(probes []Probe) *Answer {
 	return answer
 }
 
-// Bracket is the interval over the fewest neighbouring measured loads that holds the edge with the
-// confidence; without one the likeliest between two neighbours, whose chance is lower. Below the
-// lowest and above the highest load the interval has an open end, which is nil, but never both.
-// Nothing is said without evidence.
+// Bracket is the interval between measured loads that an [Answer] would have; without one that has the
+// confidence the likeliest between two neighbours, whose chance is lower. Below the lowest and above the
+// highest load the interval has an open end, which is nil, but never both. Nothing is said without
+// evidence.
 func (g Goal) Bracket(probes []Probe) (low, high *float64, probability float64, ok bool) {
 	g = g.defaults()
 	valid := evidence(probes)
@@ -189,40 +190,28 @@ func (g Goal) Bracket(probes []Probe) (low, high *float64, probability float64, 
 		return nil, nil, 0, false
 	}
 	d := g.posterior(valid)
-	loads := []float64{0, math.Inf(1)}
-	for _, p := range valid {
-		loads = append(loads, p.Value)
+	if low, high = g.interval(d, valid); low == nil && high == nil {
+		low, high = d.likeliest(valid)
 	}
-	slices.Sort(loads)
-	loads = slices.Compact(loads)
-	from, to, chance := d.likeliest(loads, 1)
-	for steps := 2; chance < g.Confidence && steps < len(loads)-1; steps++ {
-		if i, j, c := d.likeliest(loads, steps); c >= g.Confidence {
-			from, to, chance = i, j, c
-		}
-	}
-	if from > 0 {
-		low = &loads[from]
-	}
-	if to < len(loads)-1 {
-		high = &loads[to]
-	}
-	return low, high, chance, chance >= 0
+	return low, high, d.between(low, high), true
 }
 
-// likeliest is the interval over so many steps of ascending loads that most likely holds the edge,
-// as places in loads. The whole of the loads is no interval.
-func (d distribution) likeliest(loads []float64, steps int) (from, to int, chance float64) {
-	chance = -1
-	for i := range len(loads) - steps {
-		if i == 0 && steps == len(loads)-1 {
-			continue
-		}
-		if c := d.below(loads[i+steps]) - d.below(loads[i]); c > chance {
-			from, to, chance = i, i+steps, c
+// likeliest is the interval between two neighbouring loads, or beyond all of them, that most likely holds
+// the edge.
+func (d distribution) likeliest(valid []Probe) (low, high *float64) {
+	loads := []*float64{nil}
+	for i := range valid {
+		loads = append(loads, &valid[i].Value)
+	}
+	slices.SortFunc(loads[1:], func(a, b *float64) int { return cmp.Compare(*a, *b) })
+	loads = append(loads, nil)
+	best := -1.0
+	for i := range len(loads) - 1 {
+		if c := d.between(loads[i], loads[i+1]); c > best {
+			best, low, high = c, loads[i], loads[i+1]
 		}
 	}
-	return from, to, chance
+	return low, high
 }
 
 // evidence are the probes that say something.
@@ -288,66 +277,36 @@ func (g Goal) answer(d distribution, valid []Probe) *Answer {
 	tail := (1 - g.Confidence) / 2
 	a := &Answer{Edge: d.quantile(0.5)}
 	from, to := d.quantile(tail), d.quantile(1-tail)
-	a.Low, a.High = seen(valid, from, to)
 	narrow := false
-	if low, high := g.bracket(d, valid); high > 0 {
-		a.Low, a.High, narrow = &low, &high, g.narrow(low, high)
-	}
-	if a.Low != nil && a.High != nil && !narrow {
-		low, high := max(g.floor(from), *a.Low), min(g.ceil(to), *a.High)
-		if narrow = g.narrow(low, high); narrow {
-			a.Low, a.High = &low, &high
+	if a.Low, a.High = g.interval(d, valid); a.Low != nil && a.High != nil {
+		if narrow = g.narrow(*a.Low, *a.High); !narrow {
+			low, high := max(g.floor(from), *a.Low), min(g.ceil(to), *a.High)
+			if narrow = g.narrow(low, high); narrow {
+				a.Low, a.High = &low, &high
+			}
 		}
 	}
-	switch beaten := g.beaten(d, valid); {
+	switch fails := g.fails(d, valid); {
 	case g.measured(g.Min, valid) && d.below(g.Min) >= g.Confidence:
 		a.Kind, a.Low, a.High = LowestFails, nil, new(g.Min)
 	case g.measured(g.Max, valid) && 1-d.below(g.Max) >= g.Confidence:
 		a.Kind, a.Low, a.High = NoLimit, new(g.Max), nil
 	case narrow:
 		a.Kind = Found // also of one that is beaten: nothing more is to be learnt
-	case beaten > 0:
-		a.Kind = Beaten
-		if a.High == nil {
-			a.High = &beaten
-		}
+	case fails != nil && *fails <= g.AtLeast:
+		a.Kind, a.Low, a.High = Beaten, g.holds(d, valid, *fails), fails
 	}
 	a.Probability = d.between(a.Low, a.High)
 	return a
 }
 
-// seen are the nearest measured loads around an interval; nil on a side without one.
-func seen(valid []Probe, from, to float64) (low, high *float64) {
-	for i := range valid {
-		v := valid[i].Value
-		if v <= from && (low == nil || v > *low) {
-			low = new(v)
-		}
-		if v >= to && (high == nil || v < *high) {
-			high = new(v)
-		}
-	}
-	return low, high
-}
-
-// beaten is the lowest measured load below which the edge is with the confidence, if another
-// configuration reaches as much; 0: none is.
-func (g Goal) beaten(d distribution, valid []Probe) float64 {
-	lowest := 0.0
-	for _, p := range valid {
-		if p.Value <= g.AtLeast && d.below(p.Value) >= g.Confidence && (lowest == 0 || p.Value < lowest) {
-			lowest = p.Value
-		}
-	}
-	return lowest
-}
-
 // narrow reports whether an interval is an answer.
 func (g Goal) narrow(low, high float64) bool { return high-low <= max(g.Step*1.001, g.Tolerance*high) }
 
-// bracket is the likeliest narrow interval between two loads that were measured, or else the
-// narrowest, which has the confidence; 0 if none has.
-func (g Goal) bracket(d distribution, valid []Probe) (low, high float64) {
+// interval is the likeliest narrow interval between two loads that were measured, or else the narrowest,
+// which has the confidence. Where none has it, one end is open, and the other has the confidence alone:
+// of two such intervals, the likelier. Both ends are nil if there is none at all.
+func (g Goal) interval(d distribution, valid []Probe) (low, high *float64) {
 	best, ratio := 0.0, math.Inf(1)
 	for _, p := range valid {
 		for _, q := range valid {
@@ -357,13 +316,44 @@ func (g Goal) bracket(d distribution, valid []Probe) (low, high float64) {
 			}
 			switch narrow := g.narrow(p.Value, q.Value); {
 			case narrow && chance > best:
-				best, low, high = chance, p.Value, q.Value
+				best, low, high = chance, new(p.Value), new(q.Value)
 			case best == 0 && q.Value/p.Value < ratio:
-				ratio, low, high = q.Value/p.Value, p.Value, q.Value
+				ratio, low, high = q.Value/p.Value, new(p.Value), new(q.Value)
 			}
 		}
 	}
-	return low, high
+	if low != nil {
+		return low, high
+	}
+	low, high = g.holds(d, valid, math.Inf(1)), g.fails(d, valid)
+	switch {
+	case low == nil || high == nil:
+		return low, high
+	case d.between(low, nil) > d.between(nil, high):
+		return low, nil
+	}
+	return nil, high
+}
+
+// holds is the highest measured load between which and another the edge lies with the confidence; nil if
+// there is none.
+func (g Goal) holds(d distribution, valid []Probe, below float64) (load *float64) {
+	for _, p := range valid {
+		if d.below(below)-d.below(p.Value) >= g.Confidence && (load == nil || p.Value > *load) {
+			load = new(p.Value)
+		}
+	}
+	return load
+}
+
+// fails is the lowest measured load below which the edge is with the confidence; nil if there is none.
+func (g Goal) fails(d distribution, valid []Probe) (load *float64) {
+	for _, p := range valid {
+		if d.below(p.Value) >= g.Confidence && (load == nil || p.Value < *load) {
+			load = new(p.Value)
+		}
+	}
+	return load
 }
 
 // around are the nearest loads that were measured around an interval, itself where there are none.

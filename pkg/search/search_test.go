@@ -202,3 +202,46 @@ func values(p *float64) []float64 {
 	}
 	return []float64{*p}
 }
+
+// three are probes at 30, 48 and 64 with little noise.
+func three(margins ...float64) (probes []search.Probe) {
+	for i, load := range []float64{30, 48, 64} {
+		probes = append(probes, search.Probe{Value: load, Margins: []search.Margin{{Log: margins[i], Noise: 0.02}}})
+	}
+	return probes
+}
+
+// An answer and the bracket of a report are one: an open interval that has the confidence is said by both.
+func TestAnswerIsTheBracket(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 1024, Step: 1}}
+	for _, c := range []struct{ margins, low, high []float64 }{
+		{margins: []float64{0.12, -0.05, -0.4}, low: []float64{30}},
+		{margins: []float64{0.05, -0.05, -0.45}, high: []float64{64}}, // each end would do alone: the likelier
+		{margins: []float64{0.4, -0.2, -0.6}, low: []float64{30}, high: []float64{48}},
+	} {
+		low, high, chance, ok := g.Bracket(three(c.margins...))
+		require.True(t, ok)
+		a := g.Conclude(three(c.margins...))
+		require.Equal(t, c.low, values(a.Low), c.margins)
+		require.Equal(t, c.high, values(a.High), c.margins)
+		require.GreaterOrEqual(t, a.Probability, 0.95)
+		require.Equal(t, chance, a.Probability)
+		require.Equal(t, values(a.Low), values(low))
+		require.Equal(t, values(a.High), values(high))
+	}
+}
+
+// What is beaten is surely below the rival's load by its own answer.
+func TestBeatenIsBelowTheRival(t *testing.T) {
+	g := search.Goal{Span: search.Span{Min: 1, Max: 1024, Step: 1}, AtLeast: 50}
+	for _, c := range []struct {
+		fails float64 // margin at 48
+		kind  search.Kind
+		high  float64
+	}{{-0.05, search.Spent, 64}, {-0.08, search.Beaten, 48}, {-0.1, search.Beaten, 48}} {
+		a := g.Conclude(three(0.05, c.fails, c.fails-0.4))
+		require.Equal(t, c.kind, a.Kind, c.fails)
+		require.Equal(t, []float64{c.high}, values(a.High), c.fails)
+		require.GreaterOrEqual(t, a.Probability, 0.95)
+	}
+}

@@ -140,7 +140,12 @@ func (f *finder) list(v *source.Value, keys []string) {
 			Hintf("write one value, or %s", leaveOut(keys)))
 		return
 	}
-	f.dims = append(f.dims, Dimension{Path: path, Pos: v.Pos, Values: list, Client: keys[0] == benchArgs})
+	f.dims = append(f.dims, Dimension{Path: path, Pos: v.Pos, Values: list, Client: ofClient(keys)})
+}
+
+// ofClient reports whether a key is an argument of the load client. CloudAI has those of AIDynamo in cmd_args.
+func ofClient(keys []string) bool {
+	return keys[0] == benchArgs || keys[0] == cmdArgs && (keys[1] == "aiperf" || keys[1] == "genai_perf")
 }
 
 // writable complains about values that cannot be written down.

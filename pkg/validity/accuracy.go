@@ -62,7 +62,7 @@ func accuracySubset(c *facts) answer {
 	n, least := *a.Questions, c.limit("questions")
 	// A small task that was asked whole is no subset. GSM8K has 1,319 questions: a task of that
 	// name with fewer is a part of it.
-	if a.Whole != nil && n >= *a.Whole && !strings.HasPrefix(a.Task, "gsm8k") {
+	if a.TaskQuestions != nil && n >= *a.TaskQuestions && !strings.HasPrefix(a.Task, "gsm8k") {
 		return pass("all %d questions of the task", n)
 	}
 	out := judged(float64(n) < least, "%d questions (accepted from %.0f)", n, least)

@@ -87,7 +87,7 @@ func outputLength(c *facts) answer {
 		return notPossible("no output tokens, see no-tokens")
 	}
 	p := c.e.Planned
-	total, by := c.answered(int64(p.OutputTokens * done))
+	total, by := c.answered(done)
 	perRequest := float64(total) / float64(done)
 	switch {
 	case p.IgnoreEOS && p.OutputTokens > 0:
@@ -103,22 +103,30 @@ func outputLength(c *facts) answer {
 	return judged(perRequest < least, "%.2f tokens per request%s (accepted from %s)", perRequest, by, plain(least))
 }
 
-// answered is how many output tokens there are, by the side whose count is nearer to the planned
-// ones: that the sides differ is what token-books says. by names the server, and is "" for the client.
-func (c *facts) answered(planned int64) (total int64, by string) {
+// answered is how many output tokens there are, by the client, whose single answers are known too. Where a length
+// is planned that every answer must have, the server's usage counts instead if the server's number fits the plan and
+// the client's does not: a client that counts with a tokenizer of its own finds other tokens in the same text. That
+// the sides differ is what token-books says. by names the server, and is "" for the client.
+func (c *facts) answered(done int) (total int64, by string) {
 	total = *c.m.TotalOutputTokens
-	off := func(n int64) float64 { return math.Abs(float64(n - planned)) }
-	if served := c.m.UsageOutputTokens; served != nil && off(*served) < off(total) {
+	p, served := c.e.Planned, c.m.UsageOutputTokens
+	if served == nil || !p.IgnoreEOS || p.OutputTokens <= 0 {
+		return total, ""
+	}
+	fits := func(n int64) bool {
+		return math.Abs(float64(n)/float64(done)/float64(p.OutputTokens)-1) <= c.limit("output_deviation")
+	}
+	if fits(*served) && !fits(total) {
 		return *served, " by the server's usage"
 	}
 	return total, ""
 }
 
-// shortAnswers is the share of the answers that ended before half of the planned
-// tokens, which a mean of many requests hides.
+// shortAnswers is the share of the answers that ended before half of the planned tokens, which a mean of many
+// requests hides. The client counts the single answers: it is not asked where its count is not the one that fits.
 func (c *facts) shortAnswers(done int, by string) (text string, share float64) {
 	s := c.e.Samples
-	if s == nil || len(s.OutputLen) == 0 || by != "" { // the single answers are counted by the client
+	if s == nil || len(s.OutputLen) == 0 || by != "" {
 		return "", 0
 	}
 	n := 0

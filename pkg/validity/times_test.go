@@ -356,6 +356,41 @@ func (q *stream) cut(i, tokens int) {
 	}
 }
 
+// The client's count is judged, with its single answers, wherever it fits the plan or nothing is planned. The
+// server's is judged where it alone fits.
+func TestWhoseAnswersAreShort(t *testing.T) {
+	const planned = 1000 * 50
+	for name, c := range map[string]struct {
+		short         int // tokens of one answer in a thousand; 0: of full length
+		client, usage int64
+		length        int // planned; 0: none
+		want          result.Outcome
+		detail        string
+	}{
+		"alike":                  {0, planned, planned, 50, result.Pass, "; 0 of 1000 answers have less than half"},
+		"short, by both alike":   {24, planned - 26, planned - 26, 50, result.Fail, "; 1 of 1000 answers have less than half"},
+		"short, usage is nearer": {24, planned - 26, planned, 50, result.Fail, "49.97 tokens per request, 50 planned"},
+		"another tokenizer":      {24, 6 * planned, planned, 50, result.Pass, "50.00 tokens per request by the server's usage, 50 planned"},
+		"neither fits":           {0, 2 * planned, planned / 2, 50, result.Fail, "100.00 tokens per request, 50 planned"},
+		"no plan, usage lower":   {0, planned, 1000, 0, result.Pass, "50.00 tokens per request (accepted"},
+		"no plan, usage higher":  {0, 1000, planned, 0, result.Fail, "1.00 tokens per request (accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := good()
+			g.streams(func(i int, q *stream) {
+				if c.short > 0 {
+					q.cut(i, c.short)
+				}
+			})
+			g.r.Results.TotalOutputTokens, g.r.Results.UsageOutputTokens = &c.client, &c.usage
+			g.e.Planned.OutputTokens, g.e.Planned.IgnoreEOS = c.length, c.length > 0
+			check := validity.Judge(&g.r, g.e).Check("output-length")
+			require.Equal(t, c.want, check.Outcome, check.Detail)
+			require.Contains(t, check.Detail, c.detail)
+		})
+	}
+}
+
 // covers: PL-V8
 func TestOneWaitOfTheFirstTokenIsNoStall(t *testing.T) {
 	g := good()

@@ -138,20 +138,20 @@ var latencies = map[string]result.Family{
 
 // window is the time over which the rates are, s: that of the requests, or since 0.13 sometimes the whole time of the
 // measurement, from before the first request on.
-func (s *summary) window(requests float64) float64 {
+func (s *summary) window(ofRequests float64) float64 {
 	const layout, near = "2006-01-02T15:04:05.999999", 1e-3
 	began, err := time.Parse(layout, s.began)
 	ended, err2 := time.Parse(layout, s.ended)
 	count, counted := s.scalar("request_count")
 	rate, rated := s.scalar("request_throughput")
 	if err != nil || err2 != nil || !counted || !rated || rate <= 0 {
-		return requests
+		return ofRequests
 	}
 	whole, of := ended.Sub(began).Seconds(), count/rate
-	if math.Abs(whole-of) <= near*of && math.Abs(requests-of) > near*of {
+	if math.Abs(whole-of) <= near*of && math.Abs(ofRequests-of) > near*of {
 		return whole
 	}
-	return requests
+	return ofRequests
 }
 
 // toMS has what a unit of time is in ms.

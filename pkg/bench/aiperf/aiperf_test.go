@@ -1,6 +1,7 @@
 package aiperf_test
 
 import (
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -280,6 +281,17 @@ func TestAllRequestsFailed(t *testing.T) {
 	v := validity.Judge(r, validity.Evidence{})
 	require.Equal(t, result.VerdictInvalid, v.Verdict, v.Words)
 	require.Contains(t, v.Words, "no-success")
+
+	var many strings.Builder
+	for i := range 1000 {
+		many.WriteString(strings.Replace(line, "such path", fmt.Sprint("path ", i%500, strings.Repeat("é", 400)), 1))
+	}
+	p, err = parse(t, aiperf.RequestsFile, many.String())
+	require.NoError(t, err)
+	require.Len(t, p.Warnings, 6, "five errors, and how many requests have another")
+	require.Equal(t, "2 requests", p.Warnings[4].Key)
+	require.Len(t, []rune(p.Warnings[4].Text), 300)
+	require.Equal(t, []string{"990 requests", "other errors"}, []string{p.Warnings[5].Key, p.Warnings[5].Text})
 
 	_, err = parse(t, aiperf.RequestsFile, line+real(t, "profile_export.head.jsonl"))
 	require.ErrorIs(t, err, fs.ErrNotExist, "a part of a load, without a summary")

@@ -53,15 +53,16 @@ func New(c Client, pos source.Pos, t *source.Table) (*Load, error) {
 	}
 	l.args = t.Without(extraArgs, dashed(extraArgs))
 	var all source.Complaints
-	if c.Name == GenAI {
-		all.Add(checkGenAI(l.args))
-	} else {
-		all.Add(l.takeMetrics())
-		all.Add(checkOptions(l.args, c.Unchecked))
-	}
 	var err error
 	l.extra, err = extraWords(t)
 	all.Add(err)
+	if c.Name == GenAI {
+		all.Add(checkGenAI(l.args))
+	} else {
+		all.Add(l.takeExtra(t.PosOf(Spelled(t, extraArgs))))
+		all.Add(l.takeMetrics())
+		all.Add(checkOptions(l.args, c.Unchecked))
+	}
 	all.Add(l.checkNumbers())
 	return l, all.Err()
 }
@@ -87,14 +88,57 @@ func extraWords(t *source.Table) ([]string, error) {
 	if err != nil {
 		return nil, source.Errorf(v.Pos, "bench_cmd_args.extra_args: %v", err)
 	}
-	for _, w := range words {
-		name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "=")
-		if instead := planned[canonical(name)]; strings.HasPrefix(w, "--") && instead != "" {
-			return nil, source.Errorf(v.Pos, "bench_cmd_args.extra_args: profllm sets %s itself", w).
-				Hintf("%s", instead)
-		}
-	}
 	return words, nil
+}
+
+// shortNames are options of one letter that profllm sets.
+var shortNames = map[string]string{"-m": "model", "-u": "url", "-f": "config"}
+
+// takeExtra makes options of those words of extra_args that are options of AIPerf: they say how large the load is as
+// well as those of the table.
+func (l *Load) takeExtra(pos source.Pos) error {
+	var c source.Complaints
+	var rest []string
+	words := l.extra
+	for len(words) > 0 {
+		word := words[0]
+		words = words[1:]
+		if short := shortNames[word]; short != "" {
+			word = "--" + short
+		}
+		name, value, given := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		o := options()[strings.ReplaceAll(name, "-", "_")]
+		if o == nil || !strings.HasPrefix(word, "--") {
+			rest = append(rest, word)
+			continue
+		}
+		if l.get(name) != nil {
+			c.Add(source.Errorf(pos, "bench_cmd_args.extra_args: --%s is a key of bench_cmd_args too", name).
+				Hintf("remove one of them"))
+		}
+		var v any = true
+		switch {
+		case given:
+			v = value
+		case o.form == several || o.form == each:
+			n := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "--") })
+			if n < 0 {
+				n = len(words)
+			}
+			var list []*source.Value
+			for _, w := range words[:n] {
+				list = append(list, &source.Value{Pos: pos, Any: w})
+			}
+			v, words = list, words[n:]
+		case o.form == oneWord && len(words) > 0:
+			v, words = words[0], words[1:]
+		case o.form == oneWord:
+			c.Addf(pos, "bench_cmd_args.extra_args: --%s has no value", name)
+		}
+		l.args.Set(strings.ReplaceAll(name, "-", "_"), &source.Value{Pos: pos, Any: v})
+	}
+	l.extra = rest
+	return c.Err()
 }
 
 // takeMetrics takes server_metrics, which has words of profllm's, out of the options.

@@ -95,17 +95,36 @@ func TestServerMetrics(t *testing.T) {
 	} {
 		got := command(t, "request_count = 1\n"+text)
 		require.Contains(t, got, want+" --no-gpu-telemetry --ui none", text)
-		require.Equal(t, 1, strings.Count(got, "server-metrics ")+strings.Count(got, "server-metrics-formats")*0, got)
+		require.Equal(t, 1, strings.Count(got, "server-metrics "), got)
 	}
 	require.Contains(t, command(t, "gpu_telemetry = 'dcgm:9401'"), " --gpu-telemetry dcgm:9401 ")
 	require.NotContains(t, command(t, "gpu_telemetry = 'dcgm:9401'"), "no-gpu-telemetry")
+}
+
+// Words of extra_args that are options count as if they were keys: a load that they bound gets no bound of ours.
+func TestExtraArgsAreOptions(t *testing.T) {
+	got := command(t, "extra_args = '--benchmark-duration 60 --no-such 1 --streaming --gpu-telemetry a b --header=x:y'")
+	require.NotContains(t, got, "--request-count")
+	require.Contains(t, got, "--benchmark-duration 60")
+	require.Contains(t, got, "--gpu-telemetry a b")
+	require.Equal(t, 1, strings.Count(got, "--streaming"))
+	require.True(t, strings.HasSuffix(got, " --no-such 1"), got)
+	l, err := newLoad(t, aiperf.Name, "extra_args = '--request-count 500 --concurrency=8'")
+	require.NoError(t, err)
+	e := l.Expect()
+	require.Equal(t, []int{500, 8}, []int{e.NumPrompts, e.Concurrency})
+	require.Equal(t, 1, strings.Count(command(t, "extra_args = '--request-count 500 --concurrency=8'"), "--request-count"))
 }
 
 func TestGenAIPerf(t *testing.T) {
 	require.Equal(t, "genai-perf profile --model org/m --endpoint-type chat --streaming --url ${addr:serve}:${port:serve} "+
 		"--request-count 5 --extra-inputs ignore_eos:true --artifact-dir /run/raw -- --max-threads 4",
 		strings.Join(argv(t, aiperf.GenAI, "request_count = 5\nextra-inputs = 'ignore_eos:true'\nextra_args = '-- --max-threads 4'"), " "))
-	_, err := newLoad(t, aiperf.GenAI, "artifact_dir = 'x'\nprofile-export-file = 'y'\nrequest-count = 1\nrequest_count = 2")
+	unbounded, err := newLoad(t, aiperf.GenAI, "concurrency = 8")
+	require.NoError(t, err)
+	require.Zero(t, unbounded.Expect().NumPrompts, "it measures until its numbers are steady")
+	require.NotContains(t, unbounded.Options(), "request_count")
+	_, err = newLoad(t, aiperf.GenAI, "artifact_dir = 'x'\nprofile-export-file = 'y'\nrequest-count = 1\nrequest_count = 2")
 	require.ErrorContains(t, err, "t.toml:1:1: bench_cmd_args.artifact_dir: profllm sets this option itself")
 	require.ErrorContains(t, err, "t.toml:2:1: ")
 	require.ErrorContains(t, err, "t.toml:4:1: bench_cmd_args.request_count is request-count again, at t.toml:3:1")
@@ -135,7 +154,13 @@ func TestRefusals(t *testing.T) {
 		"concurrency = 0":                                 "must be 1 or more",
 		"request_count = [1, 2]":                          "is a list, but one value is needed",
 		"extra_args = ['--x']":                            "must be a text",
-		"extra_args = '--ui simple'":                      "profllm sets --ui itself",
+		"extra_args = '--ui simple'":                      "bench_cmd_args.ui: profllm sets this option itself",
+		"extra_args = '-u http://elsewhere'":              "profllm sets this option itself",
+		"extra_args = '--num-profile-runs 3'":             "set repeat",
+		"extra_args = '--concurrency'":                    "--concurrency has no value",
+		"extra_args = '--isl 3'\nisl = 4":                 "--isl is a key of bench_cmd_args too",
+		"concurrency = inf":                               "must be a whole number",
+		"request_count = 1e300":                           "must be a whole number",
 		"extra_args = \"'x\"":                             "is not closed",
 		"extra_args = ''\nextra-args = ''":                "is extra_args again",
 		"server_metrics = ''\nserver-metrics=1":           "server-metrics is server_metrics again",

@@ -16,6 +16,9 @@ var (
 	concurrencyKeys = []string{"concurrency"}
 )
 
+// mostRequests is far above what a load can have.
+const mostRequests = 1e12
+
 // checkNumbers refuses counts that are none.
 func (l *Load) checkNumbers() error {
 	var c source.Complaints
@@ -27,7 +30,7 @@ func (l *Load) checkNumbers() error {
 		if v == nil {
 			continue
 		}
-		if n, err := strconv.ParseFloat(plainText(v), 64); err != nil || n != math.Trunc(n) {
+		if n, err := strconv.ParseFloat(plainText(v), 64); err != nil || n != math.Trunc(n) || math.Abs(n) > mostRequests {
 			c.Addf(v.Pos, "bench_cmd_args.%s is %s, must be a whole number", Spelled(l.args, name), v.Shown())
 		} else if n < float64(least) {
 			c.Addf(v.Pos, "bench_cmd_args.%s is %s, must be %d or more", Spelled(l.args, name), v.Shown(), least)
@@ -78,8 +81,8 @@ const (
 // AIPerf's own default depends on its release: its documents say max(10, 2 x concurrency), 0.13.0
 // sends 10.
 func (l *Load) defaultCount() int {
-	if l.given(countKeys...) || l.given(bounds...) || l.given(datasets...) {
-		return 0
+	if l.client == GenAI || l.given(countKeys...) || l.given(bounds...) || l.given(datasets...) {
+		return 0 // GenAI-Perf measures until its numbers are steady
 	}
 	return max(leastRequests, perPlace*l.whole("concurrency", 1))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/clientfile"
 	"github.com/profllm/profllm/pkg/pyjson"
@@ -69,7 +70,7 @@ func (s *summary) requests(dir fs.FS, p *result.Part) {
 // summary. ok is false if one completed, since its numbers would be of a part of a load.
 func noneCompleted(dir fs.FS) (p result.Part, ok bool) {
 	failed, completed := 0, 0
-	count, order := map[string]int{}, []string{}
+	var kinds errorCounts
 	f := clientfile.File{Name: RequestsFile}
 	err := f.Read(dir, func(in *pyjson.Reader) error {
 		for in.Kind() != pyjson.Absent {
@@ -83,9 +84,7 @@ func noneCompleted(dir fs.FS) (p result.Part, ok bool) {
 				completed++
 			default:
 				failed++
-				if count[q.err]++; count[q.err] == 1 {
-					order = append(order, q.err)
-				}
+				kinds.add(q.err)
 			}
 		}
 		return nil
@@ -96,15 +95,48 @@ func noneCompleted(dir fs.FS) (p result.Part, ok bool) {
 	p.Metrics = &result.Metrics{Source: f.Name}
 	p.Metrics.CompletedRequests, p.Metrics.FailedRequests = new(0), &failed
 	p.Benchmark, p.Warnings = result.Benchmark{Kind: kind}, f.Warnings
-	for _, text := range order[:min(len(order), mostErrors)] {
-		p.Warnings = append(p.Warnings, result.Warning{Kind: "client-error", File: f.Name,
-			Key: fmt.Sprintf("%d requests", count[text]), Text: fmt.Sprintf("%.300s", text)})
-	}
+	p.Warnings = append(p.Warnings, kinds.warnings(f.Name)...)
 	return p, true
 }
 
-// mostErrors is how many different errors a record lists.
-const mostErrors = 5
+// mostErrors is how many different errors a record lists, and longestError the most characters of one.
+const (
+	mostErrors   = 5
+	longestError = 300
+)
+
+// errorCounts counts requests by their error. It keeps the first mostErrors different ones.
+type errorCounts struct {
+	texts  []string
+	counts []int
+	others int // requests with another error than these
+}
+
+func (e *errorCounts) add(text string) {
+	text = fmt.Sprintf("%.*s", longestError, text)
+	switch i := slices.Index(e.texts, text); {
+	case i >= 0:
+		e.counts[i]++
+	case len(e.texts) < mostErrors:
+		e.texts, e.counts = append(e.texts, text), append(e.counts, 1)
+	default:
+		e.others++
+	}
+}
+
+func (e *errorCounts) warnings(file string) (list []result.Warning) {
+	say := func(n int, text string) {
+		list = append(list,
+			result.Warning{Kind: "client-error", File: file, Key: fmt.Sprintf("%d requests", n), Text: text})
+	}
+	for i, text := range e.texts {
+		say(e.counts[i], text)
+	}
+	if e.others > 0 {
+		say(e.others, "other errors")
+	}
+	return list
+}
 
 // A request is one line; times in s.
 type request struct {

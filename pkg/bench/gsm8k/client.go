@@ -16,7 +16,7 @@ type Config struct {
 	// sglang.test.run_eval.
 	Entrypoint *string `toml:"entrypoint"`
 	// Further arguments with placeholders {host} {port} {url} {model} {output_path}
-	// {result_dir}.
+	// {result_dir} {artifact_dir}.
 	CLI *string `toml:"cli"`
 	// Folder with GSM8K's train.jsonl and test.jsonl, which every node sees: profllm itself
 	// evaluates, without Python (profllm).
@@ -95,13 +95,17 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 	return e, c.Err()
 }
 
-var placeholder = regexp.MustCompile(`\{(host|port|url|model|output_path|result_dir)\}`)
+// artifactDir is a folder of an evaluation alone, below that of the client's results.
+const artifactDir = "accuracy"
+
+var placeholder = regexp.MustCompile(`\{(host|port|url|model|output_path|result_dir|artifact_dir)\}`)
 
 // Command implements plan.Client.
 func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 	values := map[string]plan.Word{
 		"{host}": plan.Concat(e.scheme, t.Host), "{port}": t.Port, "{url}": plan.Concat("http://", t.Host, ":", t.Port),
 		"{model}": plan.Text(t.Model), "{output_path}": plan.Text(t.Dir), "{result_dir}": plan.Text(t.Dir),
+		"{artifact_dir}": plan.Text(path.Join(t.Dir, artifactDir)),
 	}
 	argv := make([]plan.Word, len(e.words))
 	for i, text := range e.words {

@@ -140,7 +140,7 @@ func read(f *clientfile.File, doc pyjson.Value, part *result.Part) error {
 		Questions: s.Questions, Source: f.Name,
 		Others: slices.Delete(all, best, best+1),
 	}
-	a.Whole = whole(f, doc, s)
+	a.TaskQuestions = whole(f, doc, s)
 	if v := doc.At("n-shot", s.Task); v.Kind == pyjson.Number {
 		a.Shots = f.Int(v, "n-shot."+s.Task)
 	}

@@ -46,7 +46,7 @@ func TestGSM8K(t *testing.T) {
 	require.Equal(t, &result.Accuracy{
 		Program: "lm-eval", Task: "gsm8k", Metric: "exact_match", Filter: "flexible-extract", Value: 0.7604245640636846,
 		Stderr:    &stderr,
-		Questions: new(1319), Whole: new(1319), Shots: new(5), Duration: new(212.604418), Source: "lm_eval_gsm8k.json",
+		Questions: new(1319), TaskQuestions: new(1319), Shots: new(5), Duration: new(212.604418), Source: "lm_eval_gsm8k.json",
 		Others: []result.Score{{Task: "gsm8k", Metric: "exact_match", Filter: "strict-match", Value: 0.7437452615617892,
 			Stderr: &strict, Questions: new(1319)}},
 	}, p.Accuracy)
@@ -183,10 +183,10 @@ func TestReal(t *testing.T) {
 			require.InDelta(t, c.stderr, *a.Stderr, 1e-15)
 			require.Equal(t, c.questions, *a.Questions)
 			if c.whole == 0 {
-				require.Nil(t, a.Whole, "the metric is of some of the group's tasks")
+				require.Nil(t, a.TaskQuestions, "the metric is of some of the group's tasks")
 				require.Nil(t, a.Shots)
 			} else {
-				require.Equal(t, []int{c.whole, c.shots}, []int{*a.Whole, *a.Shots})
+				require.Equal(t, []int{c.whole, c.shots}, []int{*a.TaskQuestions, *a.Shots})
 			}
 			require.Len(t, a.Others, c.more)
 			if c.name == "limit" { // the folder has the samples as well
@@ -212,7 +212,7 @@ func TestGroups(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, p.Warnings)
 	require.Equal(t, []any{"outer", 0.6, 100, 120},
-		[]any{p.Accuracy.Task, p.Accuracy.Value, *p.Accuracy.Questions, *p.Accuracy.Whole})
+		[]any{p.Accuracy.Task, p.Accuracy.Value, *p.Accuracy.Questions, *p.Accuracy.TaskQuestions})
 	require.Len(t, p.Accuracy.Others, 4)
 	circle := strings.Replace(text, `"inner": ["a", "b"]`, `"inner": ["a", "b", "outer"]`, 1)
 	p, err = parse(circle)

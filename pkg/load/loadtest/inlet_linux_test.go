@@ -23,7 +23,10 @@ func TestInletKnowsArrival(t *testing.T) {
 	defer near.Close()
 	in, err := newInlet(near)
 	require.NoError(t, err)
-	for in.read.Sub(in.arrived) < wait { // the kernel takes a moment to begin with stamps
+	for tries := 0; in.read.Sub(in.arrived) < wait; tries++ { // the kernel takes a moment to begin with stamps
+		if tries == 1000 {
+			t.Skip("this kernel does not say when bytes arrived")
+		}
 		before := time.Now()
 		_, err := far.Write([]byte("x"))
 		require.NoError(t, err)

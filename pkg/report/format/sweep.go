@@ -178,7 +178,7 @@ func pointName(s *report.Sweep, p report.Point) string {
 	return name
 }
 
-// starLine says what the stars mean.
+// starLine says what the stars mean; "" if there are none to explain.
 func starLine(s *report.Sweep) string {
 	if len(s.Points) == 1 {
 		return ""
@@ -187,18 +187,36 @@ func starLine(s *report.Sweep) string {
 	if s.OfPhases {
 		of = "phase"
 	}
-	if s.Best == nil && !s.Apart {
+	starred := func(p report.Point) bool { return slices.Contains(p.BestOf, true) }
+	switch {
+	case !hasObjective(s):
 		return fmt.Sprintf("no valid %s has %s", of, s.Objective.Key)
+	case !slices.ContainsFunc(s.Points, starred):
+		return ""
+	case s.Apart && repeated(s):
+		return apartLine(of) + " Each repeat counts separately here, so the best of many is partly luck."
+	case s.Apart:
+		return apartLine(of)
+	case repeated(s):
+		return starsLine + "; each repeat counts separately here, so the best of many is partly luck"
 	}
-	once := ""
-	if repeated(s) {
-		once = "; each repeat counts separately here, so the best of many is partly luck"
-	}
-	among := ""
-	if s.Apart {
-		among = " among " + of + "s with the same prompts, others are not compared: prompts differ"
-	}
-	return "* marks the best of each metric" + among + ", valid results only" + once
+	return starsLine
+}
+
+const starsLine = "* marks the best of each metric, valid results only"
+
+// apartLine is starsLine where prompts differ.
+func apartLine(of string) string {
+	return fmt.Sprintf("* marks the best valid value among %ss with the same prompts. Prompts differ, so other %ss are "+
+		"not compared.", of, of)
+}
+
+// hasObjective reports whether some valid point has the objective.
+func hasObjective(s *report.Sweep) bool {
+	return slices.ContainsFunc(s.Points, func(p report.Point) bool {
+		i := slices.IndexFunc(s.Metrics, func(m metric.Metric) bool { return m.Key == s.Objective.Key })
+		return i >= 0 && p.Usable && !p.Doubtful() && p.Metrics[i].Number != nil
+	})
 }
 
 // costLines say what the sweep took.

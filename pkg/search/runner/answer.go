@@ -67,8 +67,8 @@ func sentence(g search.Goal, s *result.Search) string {
 			return fmt.Sprintf("no answer: the search for the highest %s within %s was interrupted (%s)", s.Variable, limits,
 				cost)
 		}
-		return fmt.Sprintf("the highest %s within %s is %s (%s sure, %s); the search was interrupted", s.Variable, limits,
-			between(s), chance, cost)
+		return fmt.Sprintf("the highest %s within %s %s (%s sure, %s); the search was interrupted", s.Variable, limits,
+			between(g, s), chance, cost)
 	case search.NoEvidence:
 		text = fmt.Sprintf("no answer: results at %s %g stay invalid (%s), %s", s.Variable, s.Edge, s.Why, cost)
 		if s.Low != nil {
@@ -80,7 +80,7 @@ func sentence(g search.Goal, s *result.Search) string {
 			text = fmt.Sprintf("the highest %s within %s is not known (%s)", s.Variable, limits, cost)
 			break
 		}
-		text = fmt.Sprintf("the highest %s within %s is %s (%s sure, %s)", s.Variable, limits, between(s), chance, cost)
+		text = fmt.Sprintf("the highest %s within %s %s (%s sure, %s)", s.Variable, limits, between(g, s), chance, cost)
 	}
 	switch search.Kind(s.Outcome) {
 	case search.Spent:
@@ -98,13 +98,16 @@ func sentence(g search.Goal, s *result.Search) string {
 	return text
 }
 
-// between is the interval of an answer that has an end.
-func between(s *result.Search) string {
+// between is the interval of an answer that has an end. Only of two neighbouring loads, the lower is the
+// highest that holds.
+func between(g search.Goal, s *result.Search) string {
 	switch {
 	case s.Low == nil:
-		return fmt.Sprintf("below %g, and no load that was tried surely holds", *s.High)
+		return fmt.Sprintf("is below %g, and no load that was tried surely holds", *s.High)
 	case s.High == nil:
-		return fmt.Sprintf("%g or more, and no load that was tried surely fails", *s.Low)
+		return fmt.Sprintf("is %g or more, and no load that was tried surely fails", *s.Low)
+	case *s.High-*s.Low > g.Step*1.001:
+		return fmt.Sprintf("lies between %g and %g: it holds at %g and fails at %g", *s.Low, *s.High, *s.Low, *s.High)
 	}
-	return fmt.Sprintf("%g: it holds at %g and fails at %g", *s.Low, *s.Low, *s.High)
+	return fmt.Sprintf("is %g: it holds at %g and fails at %g", *s.Low, *s.Low, *s.High)
 }

@@ -129,9 +129,10 @@ func finished(dir string) (result.Part, error) {
 	return part, err
 }
 
-// judge reads a probe's result, and has it judged. One whose client failed has none, whatever is in
+// judge reads a probe's result, and has it judged anew. One whose client failed has none, whatever is in
 // its files.
 func (r *runner) judge(p *Probe) {
+	p.record, p.Verdict, p.Words, p.Metrics, p.Holds = nil, "", nil, nil, nil
 	if p.Error != "" {
 		return
 	}
@@ -155,7 +156,6 @@ func (r *runner) judge(p *Probe) {
 	r.doc.Simulated = r.doc.Simulated || rec.Simulated
 	p.record, p.Verdict, p.Words = rec, rec.Validity.Verdict, rec.Validity.Words
 	p.Metrics = map[string]metric.Value{metric.Throughput.Key: metric.Throughput.Of(rec)}
-	p.Holds = nil
 	for set, limits := range r.Limits {
 		for _, l := range limits {
 			p.Metrics[l.Metric.Key] = l.Metric.Of(rec)

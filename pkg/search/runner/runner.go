@@ -31,7 +31,7 @@ const (
 )
 
 // Schema is the version of search.json.
-const Schema = "profllm.search/1"
+const Schema = run.SearchSchema
 
 // The loads that are searched for.
 const (

@@ -185,7 +185,7 @@ func TestSpanOfRates(t *testing.T) {
 	require.True(t, math.IsInf((*asked)[0], 1))
 	require.Equal(t, 10.0, (*asked)[1], "half of what the server can")
 	q := doc.Question
-	require.Equal(t, []float64{0.2, 30, 0.2}, []float64{q.Min, q.Max, q.Resolution})
+	require.Equal(t, []float64{1, 30, 0.2}, []float64{q.Min, q.Max, q.Resolution})
 	*asked = nil
 	_, err = runner.Run(t.Context(), o)
 	require.NoError(t, err)
@@ -377,6 +377,47 @@ func TestOpenEnd(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, doc.Answers[0].Sentence, want)
 		require.Zero(t, doc.Answers[0].Edge)
+	}
+}
+
+// An interval between loads that are no neighbours has the edge anywhere.
+func TestSentenceOfAWideInterval(t *testing.T) {
+	o, asked := options(t, 10.2)
+	o.Variable, o.Goal = runner.Concurrency, search.Goal{Start: 8, Span: search.Span{Max: 16}, Probes: 2}
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, []float64{8, 16}, *asked)
+	require.Contains(t, doc.Answers[0].Sentence,
+		"the highest max_concurrency within p99_ttft_ms <= 500 lies between 8 and 16: it holds at 8 and fails at 16 (")
+}
+
+// A probe whose result is gone when the search goes on has no numbers, whatever its own file says.
+func TestProbeWhoseResultIsGone(t *testing.T) {
+	o, _ := options(t, 10.2)
+	o.Goal.Probes = 2
+	doc, err := runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.NotEmpty(t, doc.Probes[0].Metrics)
+	require.NoError(t, os.Remove(filepath.Join(o.Dir, doc.Probes[0].Name, vllmserve.DefaultFile)))
+	doc, err = runner.Run(t.Context(), o)
+	require.NoError(t, err)
+	p := doc.Probes[0]
+	require.Equal(t, "the client left no result", p.Error)
+	require.Empty(t, p.Metrics)
+	require.Empty(t, p.Verdict)
+	require.Empty(t, p.Words)
+	require.Empty(t, p.Holds)
+	require.Equal(t, 1, doc.Answers[0].Invalid)
+}
+
+// The lowest rate is by default a tenth of the first, also where no capacity is measured.
+func TestLowestRate(t *testing.T) {
+	for start, want := range map[float64]float64{16: 1.5, 4: 0.5, 1: 0.5, 100: 6.5} {
+		o, _ := options(t, 10.2)
+		o.Goal.Min, o.Goal.Start = 0, start
+		doc, err := runner.Run(t.Context(), o)
+		require.NoError(t, err)
+		require.Equal(t, want, doc.Question.Min)
 	}
 }
 

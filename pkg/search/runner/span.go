@@ -11,6 +11,7 @@ import (
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/client"
 	"github.com/profllm/profllm/pkg/lease"
+	"github.com/profllm/profllm/pkg/search"
 )
 
 // capacityDir has the run that shows which rates a server can serve at all.
@@ -27,7 +28,7 @@ func (r *runner) findSpan(ctx context.Context) error {
 		return nil
 	}
 	if g.Max > 0 && g.Step > 0 && g.Start > 0 {
-		g.Min = or(g.Min, g.Step)
+		g.Min = or(g.Min, lowestRate(*g))
 		return nil
 	}
 	most, err := r.capacity(ctx)
@@ -36,10 +37,14 @@ func (r *runner) findSpan(ctx context.Context) error {
 	}
 	g.Step = or(g.Step, niceStep(most/100))
 	g.Max = or(g.Max, g.Step*math.Ceil(1.5*most/g.Step))
-	g.Min = or(g.Min, g.Step)
 	g.Start = or(g.Start, most/2)
+	g.Min = or(g.Min, lowestRate(*g))
 	return nil
 }
+
+// lowestRate is the default of the lowest rate: a tenth of the first. A probe sends as many requests at any
+// rate, so that one at a tenth takes ten times as long, and a search whose limits never hold ends with it.
+func lowestRate(g search.Goal) float64 { return max(g.Snap(min(g.Start, g.Max)/10), g.Step) }
 
 func or(v, fallback float64) float64 {
 	if v == 0 {

@@ -15,10 +15,9 @@ const newest = "1.6.1"
 
 // Versions from which Dynamo differs.
 const (
-	modes        = "1.0.0" // --disaggregation-mode; prefill of vLLM needs --kv-transfer-config, and --connector is gone
-	zmqEvents    = "1.3.0" // events travel by ZMQ unless told otherwise, so that nothing needs NATS
-	statelessKV  = "1.6.0" // neither --router-reset-states nor --durable-kv-events
-	noVLLMPrefil = "1.6.0" // vLLM's worker has no --is-prefill-worker
+	modes       = "1.0.0" // --disaggregation-mode; prefill of vLLM needs --kv-transfer-config, and --connector is gone
+	zmqEvents   = "1.3.0" // events travel by ZMQ unless told otherwise, so that nothing needs NATS
+	statelessKV = "1.6.0" // neither --router-reset-states nor --durable-kv-events
 )
 
 // before reports whether the service has an older Dynamo.
@@ -47,7 +46,8 @@ const (
 type backend struct {
 	module     string
 	model      []string // options that take the model; a path, and the name to serve
-	tp, pp, dp []string // options of the parallel sizes, the first as profllm writes it
+	tp, pp, dp []string // names of the options of the parallel sizes
+	attention  string   // the flag with which dp shares the ranks of tp, "" for none
 	noGPU      bool     // it only behaves as if
 	bootstrap  string   // option of prefill that takes the port at which decode finds it, with underscores, "" for none
 	registers  string   // the option that says how many instances one process registers, "" for one
@@ -59,14 +59,15 @@ type backend struct {
 var backends = map[string]*backend{
 	"vllm": {
 		module: "dynamo.vllm", model: []string{"--model"},
-		tp: []string{"tensor_parallel_size"}, pp: []string{"pipeline_parallel_size"}, dp: []string{"data_parallel_size"},
+		tp: []string{"tensor_parallel_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp"},
+		dp:      []string{"data_parallel_size", "dp"},
 		planned: plannedModes, role: vllmRole,
 	},
 	"sglang": {
 		module: "dynamo.sglang", model: []string{"--model-path", "--served-model-name"},
 		bootstrap: "disaggregation_bootstrap_port", booleans: serving.StoreTrue,
 		tp: []string{"tensor_parallel_size", "tp_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp_size", "pp"},
-		dp: []string{"data_parallel_size", "dp_size", "dp"},
+		dp: []string{"data_parallel_size", "dp_size", "dp"}, attention: "enable_dp_attention",
 		planned: map[string]string{"nnodes": "leave it out", "node_rank": "leave it out", "dist_init_addr": "leave it out",
 			"disaggregation_mode": saidByTable},
 		role: sglangRole,
@@ -124,14 +125,30 @@ func component(role string) string {
 	return "backend"
 }
 
-// size is a parallel size of a worker.
-func size(args *source.Table, names []string) int {
+// maxSize is far above what a worker can have of anything.
+const maxSize = 1 << 16
+
+// size is a parallel size of a worker, by the only one of its names that is there.
+func (r *role) size(names []string, c *source.Complaints) int {
+	found, n := "", 1
 	for _, name := range names {
-		if n, ok := intOf(args.Get(name)); ok {
-			return max(n, 1)
+		v := r.args.Get(name)
+		if v == nil {
+			continue
 		}
+		if found != "" {
+			c.Add(source.Errorf(v.Pos, "%s.args has %s and %s, which are one option", r.label(), found, name).
+				Hintf("remove one of them"))
+		}
+		found = name
+		x, ok := intOf(v)
+		if !ok || x < 1 || x > maxSize {
+			c.Addf(v.Pos, "%s.args.%s is %s, must be 1 to %d", r.label(), name, v.Shown(), maxSize)
+			continue
+		}
+		n = x
 	}
-	return 1
+	return n
 }
 
 // intOf is a number, also one that is written as a text.

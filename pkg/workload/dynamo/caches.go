@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -23,9 +24,6 @@ const (
 	hicacheFile = "hicache-config.toml"
 )
 
-// defaultStorage is where caches on disk lie, as in CloudAI.
-const defaultStorage = "/tmp"
-
 // addCaches adds the files of LMCache and HiCache, and LMCache's controller.
 func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 	var c source.Complaints
@@ -36,6 +34,10 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 		if strings.Contains(text, w.storage(cl)) {
 			s.Setup = append(s.Setup, plan.Step{Name: "storage_cache", Nodes: cl.All(), Container: true,
 				Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl)), Log: "logs/storage_cache-%t.log"})
+			if dir := w.cfg.StorageDir; dir != nil {
+				w.note(w.args.PosOf("storage_cache_dir"), "containers see storage_cache_dir only if it is mounted: add %q to "+
+					"extra_container_mounts; the folder of the run stays there", *dir+":"+*dir)
+			}
 		}
 	}
 	if t := w.cfg.HiCache; t != nil {
@@ -49,13 +51,13 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 	return c.Err()
 }
 
-// storage is the folder of caches on each node. It is the run's own: what an earlier run left in it would be found.
+// storage is the folder of LMCache's files: in the run's directory, or below storage_cache_dir. It is the run's own: what
+// an earlier run left in it would be found.
 func (w *Workload) storage(cl plan.Cluster) string {
-	base := defaultStorage
-	if w.cfg.StorageDir != nil {
-		base = *w.cfg.StorageDir
+	if w.cfg.StorageDir == nil {
+		return path.Join(cl.Dir, "lmcache")
 	}
-	return path.Join(base, "profllm", cl.RunID, "lmcache")
+	return path.Join(*w.cfg.StorageDir, "profllm", cl.RunID, "lmcache")
 }
 
 // cacheEnv and cacheArgs tell a worker where the files are.
@@ -174,6 +176,11 @@ func yamlNode(v *source.Value, fill func(string) string) *yaml.Node {
 		}
 	case string:
 		_ = n.Encode(fill(x)) // a text always encodes, quoted where it would read as another type
+	case float64:
+		_ = n.Encode(x)
+		if x == math.Trunc(x) && !strings.ContainsAny(n.Value, ".eInN") {
+			n.Value += ".0" // else it would be read as an integer
+		}
 	default:
 		_ = n.Encode(x)
 	}

@@ -59,7 +59,7 @@ type service struct {
 
 // worker is [cmd_args.dynamo.prefill_worker] and decode_worker.
 type worker struct {
-	Cmd   string        `toml:"cmd"`                      // Command; default: the backend's module.
+	Cmd   string        `toml:"cmd"`                      // Command in words; default: the backend's module.
 	Regex *string       `toml:"worker_initialized_regex"` // Read, without effect: profllm counts what registered.
 	Multi bool          `toml:"multiple_workers_per_node"`
 	Nodes *source.Value `toml:"num_nodes"` // Nodes of the role; default 1. 0 prefill nodes: aggregated serving.
@@ -75,6 +75,7 @@ const (
 	defaultModel    = "Qwen/Qwen3-0.6B"
 	defaultIngress  = "python3 -m dynamo.frontend"
 	defaultPort     = 8000
+	defaultEndpoint = "v1/chat/completions"
 	defaultEtcd     = "etcd"
 	defaultEtcdPort = 2379
 	defaultNATS     = "nats-server -js"
@@ -89,7 +90,8 @@ func decode(t *source.Table, into any, c *source.Complaints) *source.Table {
 	return plain
 }
 
-// spelled is a table with underscores in its keys. One that is there in both spellings is refused.
+// spelled is a table with underscores in its keys. One that is there in both spellings is refused, unless nobody
+// listens.
 func spelled(t *source.Table, c *source.Complaints) *source.Table {
 	if t == nil {
 		return source.NewTable(source.Pos{})
@@ -97,7 +99,7 @@ func spelled(t *source.Table, c *source.Complaints) *source.Table {
 	plain := source.NewTable(t.Pos)
 	for _, key := range t.Keys() {
 		name := strings.ReplaceAll(key, "-", "_")
-		if first := plain.Get(name); first != nil {
+		if first := plain.Get(name); first != nil && c != nil {
 			c.Add(source.Errorf(t.KeyPos(key), "%s is written a second time, with another spelling (%s)", key, first.Pos).
 				Hintf("keep one of the two"))
 			continue
@@ -110,7 +112,7 @@ func spelled(t *source.Table, c *source.Complaints) *source.Table {
 // defaults fills in what the table of the service does not say.
 func (s *service) defaults(image string) {
 	s.Model, s.Backend = cmp.Or(s.Model, defaultModel), cmp.Or(s.Backend, "vllm")
-	s.Version = cmp.Or(s.Version, imageVersion(image), newest)
+	s.Version = strings.TrimPrefix(cmp.Or(s.Version, imageVersion(image), newest), "v")
 	s.Ingress, s.Port = cmp.Or(s.Ingress, defaultIngress), cmp.Or(s.Port, defaultPort)
 	s.EtcdCmd, s.EtcdPort = cmp.Or(s.EtcdCmd, defaultEtcd), cmp.Or(s.EtcdPort, defaultEtcdPort)
 	s.NATSCmd, s.NATSPort = cmp.Or(s.NATSCmd, defaultNATS), cmp.Or(s.NATSPort, defaultNATSPort)

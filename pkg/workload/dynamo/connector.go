@@ -49,7 +49,14 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 // transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the test says in vLLM's own
 // words, else the connectors that it names, else NIXL for prefill, which needs one.
 func (w *Workload) transfer(r *role) []plan.Word {
-	if w.service.Backend != "vllm" || r.args.Has("kv_transfer_config") || hasOption(r.extra, "--kv-transfer-config") {
+	if said := r.args.Has("kv_transfer_config") || hasOption(r.extra, "--kv-transfer-config"); w.service.Backend != "vllm" || said {
+		if len(r.connectors) > 0 {
+			why := "it is an option of vLLM's worker"
+			if said {
+				why = "kv_transfer_config says it"
+			}
+			w.note(r.pos("args"), "%s: connector has no effect: %s", r.label(), why)
+		}
 		return nil
 	}
 	list := r.connectors
@@ -72,7 +79,8 @@ func (w *Workload) transfer(r *role) []plan.Word {
 		for _, name := range list {
 			parts = append(parts, connectors[name])
 		}
-		config = map[string]any{"kv_connector": "MultiConnector", "kv_role": "kv_both",
+		config = map[string]any{"kv_connector": "PdConnector", "kv_role": "kv_both",
+			"kv_connector_module_path":  "kvbm.vllm_integration.connector",
 			"kv_connector_extra_config": map[string]any{"connectors": parts}}
 	}
 	text, _ := json.Marshal(config) // plain texts always encode

@@ -6,7 +6,9 @@
 package dynamo
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -32,6 +34,7 @@ type Workload struct {
 	args            *source.Table // cmd_args
 	table           *source.Table // of the service
 	allocated       int           // nodes
+	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
 	controller      controller
 	exporter        exporter
 	notes           []string
@@ -44,20 +47,21 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) { return read(t
 func read(t scenario.Test, needImage bool) (*Workload, error) {
 	var c source.Complaints
 	w := &Workload{written: t.Table}
-	args := decode(t.CmdArgs, &w.cfg, &c)
-	w.args = args
+	c.Add(source.Decode(t.CmdArgs, &w.cfg))
+	w.args = t.CmdArgs
 	if w.cfg.Dynamo == nil {
 		return w, c.Err()
 	}
 	w.table = decode(w.cfg.Dynamo, &w.service, &c)
 	w.service.defaults(w.cfg.DockerImageURL)
+	w.checkVersion(&c)
 	if w.backend = backends[w.service.Backend]; w.backend == nil {
 		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
 			Hintf("%s", source.Suggest(w.service.Backend, names(backends))))
 		return w, c.Err()
 	}
 	if w.cfg.DockerImageURL == "" && needImage {
-		c.Add(source.Errorf(args.Pos, "cmd_args.docker_image_url is required").
+		c.Add(source.Errorf(w.args.Pos, "cmd_args.docker_image_url is required").
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))
 	}
 	w.prefill = w.readRole(prefill, w.service.Prefill, &c)
@@ -67,6 +71,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.decode = w.readRole(kind, w.service.Decode, &c)
 	w.checkPlanes(&c)
+	w.checkCommands(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
 	w.noEffect()
@@ -81,9 +86,6 @@ func names[V any](m map[string]V) []string {
 	slices.Sort(list)
 	return list
 }
-
-// Model is what is served.
-func (w *Workload) Model() string { return w.service.Model }
 
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
@@ -125,8 +127,58 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		}
 	}
 	err = w.addFrontend(&s, list, planes)
+	s.Config[frontend] = w.settings(planes)
+	s.MetricsURLs = w.metricsURLs(list)
 	s.Notes = w.notes
 	return s, err
+}
+
+// settings are what the record says of the service beside its workers.
+func (w *Workload) settings(p planes) map[string]any {
+	m := map[string]any{"backend": w.service.Backend, "version": w.service.Version, "ingress_cmd": w.service.Ingress,
+		"discovery": p.discovery, "request_plane": p.request, "event_plane": p.event}
+	if w.cfg.LMCache != nil {
+		m["lmcache"] = w.cfg.LMCache.Plain()
+	}
+	if w.cfg.HiCache != nil {
+		m["hicache"] = w.cfg.HiCache.Plain()
+	}
+	return m
+}
+
+// settings are the options of a role's workers, and what else tells them apart.
+func (r *role) settings() map[string]any {
+	m := r.args.Plain()
+	for key, v := range map[string]*source.Value{"extra_args": r.Extra, "workers_per_node": r.table.Get("workers_per_node"),
+		"cmd": r.table.Get("cmd")} {
+		if v != nil {
+			m[key] = v.Plain()
+		}
+	}
+	return m
+}
+
+// metricsURLs are the pages of counters: the frontend's, those of the workers, and those of the exporters of their
+// nodes.
+func (w *Workload) metricsURLs(list []instance) []plan.Word {
+	page := func(role, port string) plan.Word {
+		return plan.Concat("http://", plan.Addr(role), ":", plan.PortNumber(port), "/metrics")
+	}
+	urls := []plan.Word{page(frontend, frontend)}
+	for _, one := range list {
+		urls = append(urls, page(one.name, one.name))
+	}
+	if !w.exporter.Enabled {
+		return urls
+	}
+	seen := map[int]bool{}
+	for _, one := range list {
+		if node := one.nodes.Offset; !seen[node] {
+			seen[node] = true
+			urls = append(urls, page(one.name, exporterName))
+		}
+	}
+	return urls
 }
 
 // wait is how long the workers have to become ready.
@@ -137,13 +189,13 @@ func (w *Workload) wait() plan.Seconds {
 	return plan.Seconds(defaultWait * time.Second)
 }
 
-// Ports of workers, by what Dynamo and vLLM take by default. Those of one node lie plan.Slots apart, since every port
-// moves with the job's slot.
+// Bases of the ports of workers. Those of one node lie plan.Slots apart, since every port moves with the job's slot, and
+// there is room for maxWorkers of each role.
 const (
-	systemPort    = 21000 // health and metrics of a worker
-	nixlPort      = 23000 // NIXL's side channel
-	eventPort     = 25000 // KV events
-	bootstrapPort = 27000 // where decode finds prefill, of SGLang and the mocker
+	systemPort    = 15000 // health and metrics of a worker
+	nixlPort      = 18300 // NIXL's side channel
+	eventPort     = 21600 // KV events
+	bootstrapPort = 24900 // where decode finds prefill, of SGLang and the mocker
 )
 
 // addWorker adds a role that runs one worker.
@@ -169,7 +221,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		env = append(env, vllmEnv(s, one)...)
 	}
 	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r),
-		w.cacheArgs(cl), r.extra)
+		w.events(one), w.cacheArgs(cl), r.extra)
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -182,7 +234,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	if !w.backend.noGPU {
 		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
 	}
-	s.Config[r.kind] = r.args.Plain()
+	s.Config[r.kind] = r.settings()
 	s.Roles = append(s.Roles, out)
 	return nil
 }
@@ -203,6 +255,18 @@ func vllmEnv(s *plan.Service, one instance) []plan.Var {
 	}
 }
 
+// events is the option by which a worker of vLLM publishes what its cache holds, for a router that asks. Since 1.0
+// nothing else makes it do so.
+func (w *Workload) events(one instance) []plan.Word {
+	r := one.role
+	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||
+		hasOption(r.extra, "--kv-events-config") || !strings.Contains(w.service.Ingress, "--router-mode kv") {
+		return nil
+	}
+	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
+		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
+}
+
 // bootstrap is the option by which a worker of prefill is found, where the backend has one.
 func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
 	if one.role.kind != prefill || w.backend.bootstrap == "" {
@@ -212,10 +276,20 @@ func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
 	if n, ok := intOf(one.role.args.Get(w.backend.bootstrap)); ok {
 		base = n
 	}
-	port := one.port(one.name+"_bootstrap", base, 1)
-	s.Ports = append(s.Ports, port)
-	option := "--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")
-	return []plan.Word{plan.Text(option), {plan.PortNumber(port.Name)}}
+	var ports plan.Word
+	for k := range w.registers(one.role) {
+		name := one.name + "_bootstrap"
+		if k > 0 {
+			name += fmt.Sprint("_", k)
+		}
+		port := one.port(name, base+k*maxWorkers*plan.Slots, 1)
+		s.Ports = append(s.Ports, port)
+		if k > 0 {
+			ports = plan.Concat(ports, ",")
+		}
+		ports = plan.Concat(ports, plan.PortNumber(name))
+	}
+	return []plan.Word{plan.Text("--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")), ports}
 }
 
 // frontend is the role that clients ask.
@@ -224,7 +298,7 @@ const frontend = "frontend"
 // addFrontend adds what routes requests to the workers, on the node of the first. It is ready once every worker has
 // registered there.
 func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
-	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"))
+	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"), "python3", "-m", "dynamo.frontend")
 	if err != nil {
 		return err
 	}
@@ -259,19 +333,19 @@ func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	if text == "" {
 		return otherwise, nil
 	}
-	var plain []string
+	whole := text
 	for _, field := range strings.Fields(text) {
 		if strings.HasPrefix(field, "{") && json.Valid([]byte(field)) {
-			field = shell.Quote(field)
+			whole = strings.Replace(whole, field, shell.Quote(field), 1)
 		}
-		plain = append(plain, field)
 	}
-	if joined := strings.Join(plain, " "); !strings.Contains(text, "'") {
-		text = joined
-	}
-	list, err := shell.Words(text)
-	if err != nil {
+	list, err := shell.Words(whole)
+	switch {
+	case err != nil:
 		return nil, source.Errorf(pos, "the command %q: %v", text, err)
+	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "="):
+		return nil, source.Errorf(pos, "the command %q has no program", text).
+			Hintf("begin with the program; variables stand in extra_env_vars")
 	}
 	return list, nil
 }
@@ -297,8 +371,18 @@ func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
 		}
 		return argv
 	}
-	text, _ := r.Extra.Text()
+	text, ok := r.Extra.Text()
+	if !ok {
+		c.Addf(r.Extra.Pos, "%s.extra_args must be a text, not %s", r.label(), r.Extra.Describe())
+	}
 	list, err := w.command(text, r.Extra.Pos)
 	c.Add(err)
 	return list
+}
+
+// Model is what a test serves.
+func Model(t scenario.Test) string {
+	service := t.CmdArgs.Table("dynamo")
+	model, _ := service.Get("model").Text()
+	return cmp.Or(model, defaultModel)
 }

@@ -201,9 +201,9 @@ func TestSlicesOfVisibleGPUs(t *testing.T) {
 // covers: U-21
 func TestPortsAreDistinct(t *testing.T) {
 	for _, backend := range []string{"vllm", "sglang", "mocker"} {
-		s, err := serve(t, fmt.Sprintf("[dynamo]\nbackend = %q\ndiscovery = \"etcd\"\nevent_plane = \"nats\"\n[dynamo.prefill_worker]\nworkers_per_node = 3\n"+
-			"[dynamo.prefill_worker.args]\ntensor-parallel-size = 1\n[dynamo.decode_worker]\nworkers_per_node = 4\n", backend),
-			plan.Cluster{Nodes: 1, GPUsPerNode: 8})
+		s, err := serve(t, fmt.Sprintf("[dynamo]\nbackend = %q\ndiscovery = \"etcd\"\nevent_plane = \"nats\"\n[dynamo.prefill_worker]\nworkers_per_node = 16\n"+
+			"[dynamo.prefill_worker.args]\ntensor-parallel-size = 1\n[dynamo.decode_worker]\nworkers_per_node = 16\n", backend),
+			plan.Cluster{Nodes: 1, GPUsPerNode: 32})
 		require.NoError(t, err)
 		seen := map[int]string{}
 		for _, p := range s.Ports {
@@ -318,6 +318,72 @@ func TestReadiness(t *testing.T) {
 	require.True(t, s.SimulatedEngine)
 }
 
+// Sizes and commands that cannot be are refused, wherever they stand.
+func TestRefusals(t *testing.T) {
+	for args, want := range map[string]string{
+		"[dynamo.decode_worker.args]\ntensor-parallel-size = 4611686018427387904": "decode_worker.args.tensor_parallel_size is 4611686018427387904, must be 1 to 65536",
+		"[dynamo.decode_worker.args]\ntp = -4":                                    "decode_worker.args.tp is -4, must be 1 to 65536",
+		"[dynamo.decode_worker.args]\npp = \"two\"":                               "decode_worker.args.pp is \"two\", must be 1 to 65536",
+		"[dynamo.decode_worker.args]\ntp = 2\ntensor_parallel_size = 4":           "which are one option",
+		"[dynamo.decode_worker]\nworkers_per_node = 1000000":                      "must be 1 to 16",
+		"[dynamo.decode_worker]\nnum_nodes = -1":                                  "must be a number of nodes",
+		"[dynamo.decode_worker]\nextra_args = 5":                                  "decode_worker.extra_args must be a text",
+		"[dynamo.decode_worker]\nextra_args = \"--tensor-parallel-size 2\"":       "decode_worker.extra_args has --tensor-parallel-size",
+		"[dynamo.decode_worker]\ncmd = \"python3 -m dynamo.vllm --model x\"":      "decode_worker.cmd has --model",
+		"[dynamo.decode_worker]\ncmd = \"A=1 python3\"":                           "has no program",
+		"[dynamo]\netcd_cmd = \"etcd 'x\"":                                        "the command \"etcd 'x\"",
+		"[dynamo]\ningress_cmd = \" \"":                                           "has no program",
+		"[dynamo]\nversion = \"main\"":                                            "dynamo.version \"main\" is no version",
+		"[dynamo]\nversion = \"0.7.0\"\ndiscovery = \"file\"":                     "Dynamo 0.7.0 has no choice of discovery",
+	} {
+		_, err := serve(t, args, plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+		require.ErrorContains(t, err, want, args)
+	}
+	s, err := serve(t, "[dynamo]\nversion = \"v1.1.1\"", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.NoError(t, err)
+	require.Equal(t, "1.1.1", s.Config[frontend].(map[string]any)["version"])
+	s, err = serve(t, "[dynamo]\n", plan.Cluster{Nodes: 2})
+	require.NoError(t, err, "a site that does not say how many GPUs a node has")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "the image says no version of Dynamo")
+}
+
+// On a machine that others use too, a worker takes the GPUs that it needs.
+func TestFrugal(t *testing.T) {
+	s, err := serve(t, "[dynamo.prefill_worker]\nnum_nodes = 0", plan.Cluster{Nodes: 1, GPUsPerNode: 4, Shared: true})
+	require.NoError(t, err)
+	require.Equal(t, "0", env(roleOf(t, s, "worker"), "CUDA_VISIBLE_DEVICES"))
+	s, err = serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.prefill_worker]\nnum_nodes = 0\n[dynamo.decode_worker.args]\ntp = 4\ndp = 4\nenable-dp-attention = true",
+		plan.Cluster{Nodes: 1, GPUsPerNode: 4})
+	require.NoError(t, err, "dp shares the ranks of tp")
+	require.Equal(t, "0,1,2,3", env(roleOf(t, s, "worker"), "CUDA_VISIBLE_DEVICES"))
+}
+
+// A router that knows caches is told what they hold, and AIPerf reads the counters of every process.
+func TestEventsAndCounters(t *testing.T) {
+	const kv = "ingress_cmd = \"python3 -m dynamo.frontend --router-mode kv\"\n"
+	s, err := serve(t, "[dynamo]\n"+kv+"[dynamo.dcgm_exporter]\nenabled = true\n[dynamo.prefill_worker]\nworkers_per_node = 2\nnum_nodes = 2\n"+
+		"[dynamo.decode_worker]\nworkers_per_node = 2\nnum_nodes = 2", plan.Cluster{Nodes: 4, GPUsPerNode: 2})
+	require.NoError(t, err)
+	require.Contains(t, argv(roleOf(t, s, "prefill_0")), `"endpoint":"tcp://*:${port:prefill_0_events}"`)
+	require.NotContains(t, argv(roleOf(t, s, "decode_0")), "kv-events-config")
+	require.Len(t, s.MetricsURLs, 1+8+4)
+	seen := map[string]bool{}
+	for _, u := range s.MetricsURLs {
+		require.False(t, seen[u.String()], u)
+		seen[u.String()] = true
+	}
+	s, err = serve(t, "[dynamo]\n", plan.Cluster{Nodes: 2, GPUsPerNode: 2})
+	require.NoError(t, err)
+	require.NotContains(t, argv(roleOf(t, s, "prefill")), "kv-events-config", "round robin asks for none")
+}
+
+// Prefill of the mocker that stands for several workers has a port for each.
+func TestMockerPorts(t *testing.T) {
+	s, err := serve(t, "[dynamo]\nbackend = \"mocker\"\n[dynamo.prefill_worker.args]\nnum-workers = 2", plan.Cluster{Nodes: 1})
+	require.NoError(t, err)
+	require.Contains(t, argv(roleOf(t, s, "prefill")), "--bootstrap-ports ${port:prefill_bootstrap},${port:prefill_bootstrap_1}")
+}
+
 // Values reach a worker as one word each, whatever is in them.
 //
 // covers: P-3, U-3, U-4, U-8
@@ -363,7 +429,7 @@ func TestRolesOfCloudAI(t *testing.T) {
 	at := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == "prefill_bootstrap" })
 	require.Equal(t, 12345, s.Ports[at].Base)
 	_, err = serve(t, "[dynamo.decode_worker.args]\ndisaggregation-mode = \"prefill\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
-	require.ErrorContains(t, err, "decode.args.disaggregation_mode: profllm sets this option itself")
+	require.ErrorContains(t, err, "decode_worker.args.disaggregation_mode: profllm sets this option itself")
 }
 
 // The model of the service wins over one among the arguments.
@@ -415,17 +481,26 @@ func TestUnknownKeys(t *testing.T) {
 //
 // covers: U-6
 func TestConnectors(t *testing.T) {
-	const kvbm = `{"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"},{"kv_connector":"NixlConnector","kv_role":"kv_both"}]},"kv_role":"kv_both"}`
-	for _, form := range []string{`"kvbm nixl"`, `["kvbm", "nixl"]`, `"kvbm,nixl"`} {
+	const both = `{"kv_connector":"PdConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":` +
+		`"LMCacheConnectorV1","kv_role":"kv_both"},{"kv_connector":"NixlConnector","kv_role":"kv_both"}]},` +
+		`"kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"}`
+	for _, form := range []string{`"lmcache nixl"`, `["lmcache", "nixl"]`, `"lmcache,nixl"`} {
 		s, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = "+form, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 		require.NoError(t, err)
-		require.Contains(t, argv(roleOf(t, s, "prefill")), "--kv-transfer-config "+kvbm)
+		require.Contains(t, argv(roleOf(t, s, "prefill")), "--kv-transfer-config "+both)
 		require.NotContains(t, argv(roleOf(t, s, "prefill")), "--connector")
 		require.Contains(t, argv(roleOf(t, s, "decode")), "NixlConnector")
 		s, err = serve(t, "[dynamo]\nversion = \"0.9.0\"\nconnector = "+form, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 		require.NoError(t, err)
-		require.Contains(t, argv(roleOf(t, s, "decode")), "--connector kvbm nixl")
+		require.Contains(t, argv(roleOf(t, s, "decode")), "--connector lmcache nixl")
 	}
+	for _, form := range []string{`"kvbm nixl"`, `["kvbm", "nixl"]`, `"kvbm,nixl"`} {
+		_, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = "+form, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		require.ErrorContains(t, err, "the connector kvbm is not supported yet")
+	}
+	s, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = \"nixl\"\nkv-transfer-config = \"{}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(s.Notes, "\n"), "connector has no effect: kv_transfer_config says it")
 }
 
 const lmcache = `[dynamo]
@@ -459,7 +534,7 @@ lmcache_worker_ports:
 controller_pull_url: ${addr:frontend}:8300
 braces: '{frontend_node}'
 extra_config:
-  nixl_path: /tmp/profllm/exp_1/lmcache
+  nixl_path: /run/lmcache
   out: /run/x
   max: 6.5
 `)}}, s.Files)
@@ -469,6 +544,12 @@ extra_config:
 	require.GreaterOrEqual(t, at, 0, "the folder is made")
 	require.Equal(t, plan.Slice{Count: 2}, s.Setup[at].Nodes)
 
+	s, err = serve(t, "storage_cache_dir = \"/mnt/fast\"\n"+lmcache, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	text, _ := s.Files[0].Text.Literal()
+	require.Contains(t, text, "nixl_path: /mnt/fast/profllm/exp_1/lmcache\n")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "add \"/mnt/fast:/mnt/fast\" to extra_container_mounts")
+
 	_, err = serve(t, strings.ReplaceAll(lmcache, "results_dir", "rezults")+"\n[lmcache.more]\na = \"{Also}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "lmcache has unknown placeholders: Also, rezults")
 }
@@ -477,7 +558,6 @@ extra_config:
 func TestNotYet(t *testing.T) {
 	for args, want := range map[string]string{
 		"[dynamo.decode_worker]\nnodes = \"n1,n2\"":             "decode_worker.nodes is not supported yet",
-		"[dynamo]\n[aiperf_accuracy]\ncli = \"x\"":              "aiperf_accuracy is not supported yet",
 		"startup_cmd = \"x > $CLOUDAI_RUNTIME_FILE\"\n[dynamo]": "CLOUDAI_RUNTIME_FILE",
 	} {
 		w, err := read(test(t, args), false)

@@ -21,11 +21,21 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	if !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0 {
 		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
 	}
-	if t.Client != "" || t.BenchArgs != nil {
-		return t, nil // said in profllm's own words
-	}
 	var c source.Complaints
 	l := loads{test: &t, complaints: &c}
+	if w.cfg.Accuracy != nil {
+		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)
+	}
+	if t.Sweep.ShareServer == nil && t.Sweep.Cache != "keep" {
+		t.Sweep.ShareServer = new(false) // its caches cannot be emptied between two loads
+	}
+	if t.BenchArgs != nil || t.Client != "" && !slices.Contains(names(clientsOf), t.Client) {
+		if w.cfg.Phases != nil {
+			c.Add(source.Errorf(t.CmdArgs.PosOf("aiperf_phases"), "aiperf_phases are loads of AIPerf, but client or "+
+				"bench_cmd_args of the test say who measures").Hintf("write [[Tests.phases]], or remove them"))
+		}
+		return t, c.Err() // said in profllm's own words
+	}
 	l.prepare(&w.cfg, w.backend.noGPU)
 	return t, c.Err()
 }
@@ -77,15 +87,25 @@ func (l *loads) prepare(cfg *Config, simulated bool) {
 	if base.Cmd != nil {
 		l.test.ClientProgram = l.program(*base.Cmd, table.PosOf("cmd"))
 	}
-	l.test.BeforeLoad = *cmp.Or(base.Setup, new(""))
-	l.test.StopOnFailure = base.Continue == nil || !*base.Continue
-	if cfg.Phases != nil {
+	if base.Setup != nil {
+		l.test.BeforeLoad = *base.Setup
+	}
+	if !l.test.Table.Has("stop_on_failure") {
+		l.test.StopOnFailure = base.Continue == nil || !*base.Continue
+	}
+	switch {
+	case cfg.Phases != nil && len(l.test.Phases) > 0:
+		l.complaints.Add(source.Errorf(cfg.Phases.Pos, "the test has aiperf_phases and phases").Hintf("remove one of them"))
+	case cfg.Phases != nil:
 		l.phases(cfg.Phases, base)
 	}
 }
 
 // client is who measures: the only one that workloads names, or the first of the two.
 func (l *loads) client(cfg *Config) string {
+	if l.test.Client != "" {
+		return l.test.Client
+	}
 	if cfg.Workloads == nil {
 		return "aiperf"
 	}
@@ -167,11 +187,17 @@ func (l *loads) phases(v *source.Value, base tool) {
 		}
 		name, _ := t.Get("name").Text()
 		if name == "" || seen[name] {
-			l.complaints.Add(source.Errorf(e.Pos, "cmd_args.aiperf_phases: the name %q is missing or taken", name).
+			l.complaints.Add(source.Errorf(t.PosOf("name"), "cmd_args.aiperf_phases: the name %q is missing or taken", name).
 				Hintf("give each phase a name of its own"))
+		} else {
+			l.complaints.Add(scenario.PhaseName(name, t.PosOf("name")))
 		}
 		seen[name] = true
 		own := l.tool(t.Without("name"), "aiperf_phases")
+		if own.Cmd != nil || own.Continue != nil {
+			l.complaints.Add(source.Errorf(e.Pos, "cmd_args.aiperf_phases: cmd and continue_on_phase_failure of a phase are not "+
+				"supported yet").Hintf("write them in [cmd_args.aiperf]"))
+		}
 		phase := scenario.Phase{Name: name, BenchArgs: own.arguments(l.complaints), Cache: "keep", Pos: e.Pos,
 			BeforeLoad: own.Setup}
 		between := cmp.Or(own.Between, base.Between)
@@ -180,4 +206,52 @@ func (l *loads) phases(v *source.Value, base tool) {
 		}
 		l.test.Phases = append(l.test.Phases, phase)
 	}
+}
+
+// accuracy is [cmd_args.aiperf_accuracy].
+type accuracy struct {
+	Entrypoint *string `toml:"entrypoint"`   // Program and its first arguments; default aiperf profile.
+	CLI        string  `toml:"cli,required"` // Further arguments, with placeholders in braces.
+	Setup      *string `toml:"setup_cmd"`    // Shell text before it, in its container.
+
+	// Read, without effect.
+	Name     *string `toml:"name"`
+	Artifact *string `toml:"artifact_dir_name"`
+	Script   *string `toml:"script"`
+}
+
+// accuracyPlaceholders may stand in cli.
+var accuracyPlaceholders = []string{"artifact_dir", "endpoint", "model", "result_dir", "url"}
+
+// accuracy makes the program that asks for accuracy the evaluation of the test, behind its last load.
+func (l *loads) accuracy(t *source.Table, endpoint string) {
+	if l.test.EvalArgs != nil {
+		l.complaints.Add(source.Errorf(t.Pos, "the test has aiperf_accuracy and semantic_eval_cmd_args").
+			Hintf("remove one of them"))
+		return
+	}
+	var a accuracy
+	decode(t, &a, l.complaints)
+	var unknown []string
+	cli := placeholder.ReplaceAllStringFunc(a.CLI, func(m string) string {
+		switch name := strings.Trim(m, "{}"); {
+		case name == "endpoint":
+			return cmp.Or(endpoint, defaultEndpoint)
+		case name != "" && !slices.Contains(accuracyPlaceholders, name):
+			unknown = append(unknown, name)
+		}
+		return m
+	})
+	if slices.Sort(unknown); len(unknown) > 0 {
+		l.complaints.Add(source.Errorf(t.PosOf("cli"), "aiperf_accuracy.cli has unknown placeholders: %s",
+			strings.Join(slices.Compact(unknown), ", ")).Hintf("known: %s", strings.Join(accuracyPlaceholders, ", ")))
+	}
+	entry := *cmp.Or(a.Entrypoint, new("aiperf profile"))
+	if a.Setup != nil && *a.Setup != "" {
+		entry = "bash -c " + shell.Quote("{ "+*a.Setup+"\n} || exit; exec \"$@\"") + " accuracy " + entry
+	}
+	eval := source.NewTable(t.Pos)
+	eval.Set("entrypoint", &source.Value{Pos: t.PosOf("entrypoint"), Any: entry})
+	eval.Set("cli", &source.Value{Pos: t.PosOf("cli"), Any: strings.TrimSpace(cli)})
+	l.test.EvalArgs = eval
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
+// maxWorkers bounds the workers of a node, whose ports lie apart.
+const maxWorkers = 16
+
 // instance is one worker.
 type instance struct {
 	role  *role
@@ -35,8 +38,9 @@ func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	}
 	all := cl.VisibleGPUs
 	if all == nil {
-		all = plan.CountGPUs(cl.GPUsPerNode)
+		all = plan.CountGPUs(max(cl.GPUsPerNode, 1))
 	}
+	w.frugal = cl.Shared
 	if w.backend.noGPU {
 		all = nil
 	}
@@ -104,7 +108,7 @@ func (w *Workload) onNodes(r *role, first int, all []int, taken int) ([]instance
 			one := instance{role: r, index: len(list), nodes: plan.Slice{Offset: first + node, Count: 1}}
 			switch {
 			case w.backend.noGPU:
-			case each == 1 && !shared:
+			case each == 1 && !shared && !w.frugal:
 				one.gpus = all
 			default:
 				one.gpus = all[taken+i*g : taken+(i+1)*g]
@@ -177,12 +181,20 @@ type role struct {
 // world is how many GPUs one worker needs.
 func (r *role) world() int { return r.tp * r.pp * r.dp }
 
+// label is the table of the role as a user writes it.
+func (r *role) label() string {
+	if r.kind == prefill {
+		return "prefill_worker"
+	}
+	return "decode_worker"
+}
+
 // pos is where a key of the role stands.
 func (r *role) pos(key string) source.Pos { return r.table.PosOf(key) }
 
 // sizePos is where the largest parallel size stands.
 func (r *role) sizePos() source.Pos {
-	for _, name := range []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"} {
+	for _, name := range []string{"tensor_parallel_size", "tp_size", "tp", "pipeline_parallel_size", "data_parallel_size"} {
 		if r.args.Has(name) {
 			return r.args.PosOf(name)
 		}
@@ -199,34 +211,46 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	r.args, r.multi = spelled(r.Args, c), r.Multi
 	if v := r.Nodes; v != nil {
 		n, ok := intOf(v)
-		if r.nodes = n; !ok || n < 0 {
-			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, not %s", kind, v.Shown()))
+		if r.nodes = n; !ok || n < 0 || n > maxSize {
+			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, 0 to %d, not %s", r.label(), maxSize, v.Shown())
 			r.nodes = 1
 		}
 	}
 	if n := r.PerNode; n != nil {
-		if r.perNode = *n; *n < 1 {
-			c.Addf(r.pos("workers_per_node"), "%s.workers_per_node is %d, must be 1 or more", kind, *n)
+		if r.perNode = *n; *n < 1 || *n > maxWorkers {
+			c.Addf(r.pos("workers_per_node"), "%s.workers_per_node is %d, must be 1 to %d", r.label(), *n, maxWorkers)
+			r.perNode = 1
 		}
 	}
 	r.extra = w.extraArgs(&r, c)
 	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
 		r.connectors = connectorNames(w.service.Connector, c)
 	}
-	r.tp, r.pp, r.dp = size(r.args, w.backend.tp), size(r.args, w.backend.pp), size(r.args, w.backend.dp)
-	for key, instead := range w.backend.planned {
-		if v := r.args.Get(key); v != nil && !w.agrees(&r, key, v) {
-			c.Add(source.Errorf(v.Pos, "%s.args.%s: profllm sets this option itself", kind, key).Hintf("%s", instead))
+	r.tp, r.pp, r.dp = r.size(w.backend.tp, c), r.size(w.backend.pp, c), r.size(w.backend.dp, c)
+	if isOn(r.args.Get(w.backend.attention)) {
+		r.dp = 1
+	}
+	for _, key := range names(w.backend.planned) {
+		if v := r.args.Get(key); v != nil && !r.agrees(key, v) {
+			c.Add(source.Errorf(v.Pos, "%s.args.%s: profllm sets this option itself", r.label(), key).
+				Hintf("%s", w.backend.planned[key]))
 		}
 	}
 	return r
 }
 
-// agrees reports whether an option that profllm sets is written, and says the same.
-func (w *Workload) agrees(r *role, key string, v *source.Value) bool {
+// agrees reports whether an option that profllm sets is written, and says the same. What a worker of an aggregated
+// service is told of prefill and decode is left out.
+func (r *role) agrees(key string, v *source.Value) bool {
 	text, _ := v.Text()
-	on, _ := v.Bool()
-	return key == "disaggregation_mode" && text == r.kind || key == "is_"+r.kind+"_worker" && on
+	on, isBool := v.Bool()
+	switch key {
+	case "disaggregation_mode":
+		return text == r.kind || r.kind == aggregated && text == decodeRole
+	case "is_prefill_worker", "is_decode_worker":
+		return isBool && on == (key == "is_"+r.kind+"_worker")
+	}
+	return false
 }
 
 // options are those of a role as words, less what profllm writes itself.
@@ -242,4 +266,13 @@ func (w *Workload) options(r *role) []plan.Word {
 		}
 	}
 	return words
+}
+
+// isOn reports whether a flag is there and set.
+func isOn(v *source.Value) bool {
+	if v == nil {
+		return false
+	}
+	on, isBool := v.Bool()
+	return v.Any == "" || isBool && on
 }

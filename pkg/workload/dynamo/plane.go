@@ -45,6 +45,13 @@ func (w *Workload) planes(cl plan.Cluster) planes {
 // checkPlanes refuses a plane that Dynamo does not have.
 func (w *Workload) checkPlanes(c *source.Complaints) {
 	s := &w.service
+	if s.before(planesSince) {
+		for _, key := range []string{"discovery", "request_plane", "event_plane"} {
+			if w.table.Has(key) {
+				c.Add(source.Errorf(w.table.PosOf(key), "Dynamo %s has no choice of %s", s.Version, key).Hintf("remove it"))
+			}
+		}
+	}
 	for _, x := range []struct {
 		key, value string
 		known      []string
@@ -93,6 +100,10 @@ const (
 	nats = "nats"
 )
 
+// etcdOptions are those that profllm writes.
+var etcdOptions = []string{"--name", "--data-dir", "--listen-client-urls", "--advertise-client-urls", "--listen-peer-urls",
+	"--initial-advertise-peer-urls", "--initial-cluster"}
+
 // addControl adds etcd and NATS where they are needed, on the first node. The workers start once they are ready.
 func (w *Workload) addControl(s *plan.Service, p planes) {
 	first := plan.Slice{Offset: 0, Count: 1}
@@ -109,9 +120,9 @@ func (w *Workload) addControl(s *plan.Service, p planes) {
 		return plan.Word{plan.PortNumber(name)}
 	}
 	if p.discovery == etcd {
-		command, _ := words(w.service.EtcdCmd, source.Pos{}) // read complained
+		command, _ := words(w.service.EtcdCmd, source.Pos{}) // checkCommands complained
 		client, peer := port(etcd, etcd, w.service.EtcdPort), port("etcd_peer", etcd, w.service.EtcdPort+plan.Slots)
-		argv := append(plan.Texts(withoutOption(command, "--data-dir")...),
+		argv := append(plan.Texts(withoutOption(command, etcdOptions...)...),
 			plan.Text("--data-dir"), plan.Text(path.Join(p.dir, etcd)),
 			plan.Text("--listen-client-urls"), plan.Concat("http://0.0.0.0:", client),
 			plan.Text("--advertise-client-urls"), plan.Concat("http://", plan.Addr(etcd), ":", client),

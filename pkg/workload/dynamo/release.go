@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,34 +51,104 @@ func (w *Workload) note(pos source.Pos, format string, args ...any) {
 	}
 }
 
-// withoutOption is a command without an option and its value.
-func withoutOption(command []string, option string) []string {
+// withoutOption is a command without some options and their values.
+func withoutOption(command []string, options ...string) []string {
 	var list []string
 	for i := 0; i < len(command); i++ {
+		name, _, joined := strings.Cut(command[i], "=")
 		switch {
-		case command[i] == option:
-			i++
-		case strings.HasPrefix(command[i], option+"="):
-		default:
+		case !slices.Contains(options, name):
 			list = append(list, command[i])
+		case !joined:
+			i++
 		}
 	}
 	return list
 }
 
+// version is what the name of a release begins with.
+var version = regexp.MustCompile(`^\d+(\.\d+)*`)
+
+// checkVersion refuses a version that cannot be compared, and says which was assumed.
+func (w *Workload) checkVersion(c *source.Complaints) {
+	s := &w.service
+	if !version.MatchString(s.Version) {
+		c.Add(source.Errorf(w.table.PosOf("version"), "dynamo.version %q is no version: it must begin with a number", s.Version).
+			Hintf("write the version that is in the image: version = %q", newest))
+		s.Version = newest
+	} else if !w.table.Has("version") && imageVersion(w.cfg.DockerImageURL) == "" && s.Backend != "mocker" {
+		w.note(w.table.Pos, "the image says no version of Dynamo: the commands have the options of %s; set dynamo.version if it "+
+			"is another", newest)
+	}
+}
+
+// checkCommands refuses commands that cannot be divided, and options of workers that the plan must know and stand where
+// it does not look.
+func (w *Workload) checkCommands(c *source.Complaints) {
+	for _, key := range []string{"ingress_cmd", "etcd_cmd", "nats_cmd"} {
+		text, _ := w.table.Get(key).Text()
+		_, err := words(text, w.table.PosOf(key), "program")
+		c.Add(err)
+	}
+	for _, r := range []*role{&w.prefill, &w.decode} {
+		for _, key := range []string{"cmd", "extra_args"} {
+			text, _ := r.table.Get(key).Text()
+			list, err := words(text, r.pos(key))
+			if key == "cmd" {
+				c.Add(err) // extraArgs complained of the other
+			}
+			for _, word := range list {
+				name, _, _ := strings.Cut(word, "=")
+				if w.owned(name) {
+					c.Add(source.Errorf(r.pos(key), "%s.%s has %s, which decides about the role", r.label(), key, name).
+						Hintf("write it in [cmd_args.dynamo.%s.args], or in dynamo.model", r.label()))
+				}
+			}
+		}
+	}
+}
+
+// owned reports whether an option says what the plan must know: the model, the sizes, ports, the role.
+func (w *Workload) owned(option string) bool {
+	name := strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_")
+	b := w.backend
+	return strings.HasPrefix(option, "--") && (slices.Contains(b.model, option) || name == b.bootstrap ||
+		name == "disaggregation_mode" || slices.Contains(slices.Concat(b.tp, b.pp, b.dp), name))
+}
+
 // noEffect notes keys that are read and do nothing here.
 func (w *Workload) noEffect() {
+	const counted, own = "profllm counts the workers that registered", "profllm has files and names of its own"
+	aiperf, genai := spelled(w.cfg.AIPerf, nil), spelled(w.cfg.GenAIPerf, nil)
 	for _, x := range []struct {
 		table *source.Table
 		key   string
 		why   string
 	}{
 		{w.table, "endpoint", "each client says the path itself"},
-		{w.prefill.table, "worker_initialized_regex", "profllm counts the workers that registered"},
-		{w.decode.table, "worker_initialized_regex", "profllm counts the workers that registered"},
+		{w.table, "workspace_path", "commands begin in the run's folder"},
+		{w.prefill.table, "worker_initialized_regex", counted}, {w.decode.table, "worker_initialized_regex", counted},
+		{aiperf, "health_check_between_phases", "after each phase profllm looks whether every process still listens"},
+		{aiperf, "artifact_dir_name", own}, {aiperf, "report_name", own}, {aiperf, "script", own}, {aiperf, "repo", own},
+		{aiperf, "name", own}, {genai, "artifact_dir_name", own}, {genai, "report_name", own}, {genai, "script", own},
+		{genai, "repo", own}, {genai, "name", own},
 	} {
 		if x.table.Has(x.key) {
 			w.note(x.table.PosOf(x.key), "%s has no effect: %s", x.key, x.why)
+		}
+	}
+	if w.cfg.StartupImage != nil && w.cfg.StartupCmd == nil {
+		w.note(w.args.PosOf("startup_cmd_docker_image"), "startup_cmd_docker_image has no effect without startup_cmd")
+	}
+	if w.cfg.StorageDir != nil && w.cfg.LMCache == nil {
+		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without [cmd_args.lmcache]")
+	}
+	if w.prefill.kind != w.decode.kind && w.decode.kind != aggregated && w.backend.noGPU {
+		for _, r := range []*role{&w.prefill, &w.decode} {
+			if r.multi {
+				w.note(r.pos("multiple_workers_per_node"), "multiple_workers_per_node has no effect for the mocker, which has no "+
+					"GPU: set workers_per_node")
+			}
 		}
 	}
 }
@@ -93,9 +164,11 @@ func (w *Workload) notYet() (list []*source.Error) {
 				Hintf("remove it; nodes of the test names hosts, of which decode has the first"))
 		}
 	}
-	if t := w.cfg.Accuracy; t != nil {
-		list = append(list, source.Errorf(t.Pos, "aiperf_accuracy is not supported yet").
-			Hintf("remove the table, or measure accuracy with [Tests.semantic_eval_cmd_args]"))
+	for _, r := range []*role{&w.prefill, &w.decode} {
+		if slices.Contains(r.connectors, "kvbm") {
+			list = append(list, source.Errorf(r.pos("args"), "%s: the connector kvbm is not supported yet", r.label()).
+				Hintf("write vLLM's own words, kv_transfer_config, and the variables of KVBM in extra_env_vars"))
+		}
 	}
 	if text := w.cfg.StartupCmd; text != nil && strings.Contains(*text, "CLOUDAI_RUNTIME_FILE") {
 		list = append(list, source.Errorf(w.args.PosOf("startup_cmd"),
