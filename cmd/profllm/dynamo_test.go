@@ -62,6 +62,8 @@ func dynamoResults(t *testing.T, dir string) map[string]*result.Result {
 // The real Dynamo on the lab under the real AIPerf: an aggregated worker; prefill and decode on two nodes, which find
 // each other through a real etcd; two of prefill and three of decode behind the KV router, in three phases. .ci/run
 // knows this test as the smoke test of Dynamo.
+//
+// covers: P-22, U-40
 func TestDynamoServes(t *testing.T) {
 	dir, _ := dynamoLab(t)
 	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "scenario.toml", "--watch")

@@ -53,6 +53,8 @@ func TestReady(t *testing.T) {
 }
 
 // A frontend whose workers have registered must answer a request for the model, as a completion or a chat.
+//
+// covers: U-23
 func TestRegistered(t *testing.T) {
 	status := map[string]int{"/v1/completions": 404, "/v1/chat/completions": 404}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -359,6 +359,8 @@ func TestFrugal(t *testing.T) {
 }
 
 // A router that knows caches is told what they hold, and AIPerf reads the counters of every process.
+//
+// covers: P-13, U-34
 func TestEventsAndCounters(t *testing.T) {
 	const kv = "ingress_cmd = \"python3 -m dynamo.frontend --router-mode kv\"\n"
 	s, err := serve(t, "[dynamo]\n"+kv+"[dynamo.dcgm_exporter]\nenabled = true\n[dynamo.prefill_worker]\nworkers_per_node = 2\nnum_nodes = 2\n"+
