@@ -72,9 +72,15 @@ func RoleTable(role string) string {
 	return role
 }
 
-// SettingKey completes a dimension's path, which leaves cmd_args out.
+// SettingKey completes a dimension's path, which leaves cmd_args out. CloudAI has AIPerf's options of AIDynamo below
+// cmd_args; for profllm they are arguments of the client, as elsewhere.
 func SettingKey(path string) string {
 	head, _, _ := strings.Cut(path, ".")
+	for _, client := range []string{"aiperf.args.", "genai_perf.args."} {
+		if option, ok := strings.CutPrefix(path, client); ok {
+			return "bench_cmd_args." + strings.ReplaceAll(option, "-", "_")
+		}
+	}
 	if slices.Contains([]string{NodesSetting, "cmd_args", "bench_cmd_args", "extra_env_vars"}, head) {
 		return path
 	}
