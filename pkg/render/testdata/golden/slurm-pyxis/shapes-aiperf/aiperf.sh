@@ -93,6 +93,6 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   env PROFLLM_ROLE=client \
   /opt/aiperf/bin/python -m aiperf profile --model forge/hammer-9b --endpoint-type chat --streaming \
   --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-count 24 --brand-new 'x y' \
-  --extra-inputs '{"ignore_eos":true,"note":"it'\''s $HOME"}' \
+  --extra-inputs '{"ignore_eos":true,"note":"it'\''s $HOME"}' --header 'a: b' \
   --artifact-dir /shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0/raw --no-server-metrics \
-  --no-gpu-telemetry --ui none --header 'a: b'
+  --no-gpu-telemetry --ui none
