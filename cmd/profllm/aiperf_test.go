@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ func aiperfSite(t *testing.T, dir string) {
 // the tiny model of make test-vllm needs no network.
 func aiperfLoad() string {
 	tokenizer := "builtin"
-	if home := os.Getenv("VLLM_LAB"); home != "" {
+	if home := cmp.Or(os.Getenv("VLLM_LAB"), os.Getenv("DYNAMO_LAB")); home != "" {
 		tokenizer = filepath.Join(home, "tiny")
 	}
 	return fmt.Sprintf(`[Tests.bench_cmd_args]
