@@ -40,8 +40,9 @@ type Plan struct {
 	// the engines only behave as if, although they are started as real ones are: Dynamo's mocker
 	SimulatedEngine bool `json:"simulated_engine,omitempty"`
 
-	Job        Job      `json:"job"`
-	GPUHourUSD *float64 `json:"gpu_hour_usd,omitempty"` // the site's price of an hour of one GPU
+	Job        Job         `json:"job"`
+	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`   // nil: the run is a job of Slurm, or of this machine
+	GPUHourUSD *float64    `json:"gpu_hour_usd,omitempty"` // the site's price of an hour of one GPU
 
 	Launcher    string `json:"launcher"`
 	Image       string `json:"image,omitempty"`

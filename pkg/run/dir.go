@@ -14,6 +14,7 @@ import (
 const (
 	PlanFile      = "plan.json"
 	ScriptFile    = "job.sh"
+	ManifestFile  = "manifest.yaml" // in place of the script, of a run on Kubernetes
 	IntentFile    = "intent.json"
 	SubmitFile    = "submit.json"
 	StateFile     = "state.json"

@@ -1,0 +1,39 @@
+package plan
+
+// Kubernetes says where a run is deployed, and as what. Its service is a DynamoGraphDeployment, or
+// a Deployment for each role; its clients are the containers of one Job.
+type Kubernetes struct {
+	Kubeconfig string `json:"kubeconfig,omitempty"` // file, absolute; "" for the one that kubectl finds
+	Context    string `json:"context,omitempty"`    // of the kubeconfig; "" for its current one
+	Namespace  string `json:"namespace"`
+	// Name is that of the service; the Job and whatever else the run creates have it with a suffix.
+	Name string `json:"name"`
+	// Graph is the version of DynamoGraphDeployment: "v1beta1", "v1alpha1"; "" for a service
+	// without Dynamo.
+	Graph       string   `json:"graph,omitempty"`
+	ClientImage string   `json:"client_image"` // of the Job
+	PullSecrets []string `json:"pull_secrets,omitempty"`
+	TokenSecret string   `json:"token_secret,omitempty"` // holds HF_TOKEN; "" for none
+	ModelCache  *Claim   `json:"model_cache,omitempty"`  // nil: every pod fetches the model
+	Ready       Seconds  `json:"ready_limit_s"`          // until the service has answered one request
+	Limit       Seconds  `json:"limit_s"`                // of the Job, with the time until it is ready
+}
+
+// Claim is a volume claim that exists before the run.
+type Claim struct {
+	Name string `json:"name"`
+	Path string `json:"path"` // in every container
+}
+
+// RunLabel is the label of everything that a run creates in a cluster; its value is the run id.
+// Objects are found by it, never by their names.
+const RunLabel = "profllm.io/run"
+
+// The lines by which the Job's container says what it did. All else that it prints is the clients'
+// own. An archive is a gzipped tar of raw/ and logs/ of the run directory as base64, between a line
+// that begins with ArchiveBegins and one that is ArchiveEnds.
+const (
+	PhaseEnded    = "profllm: phase "   // NAME exit CODE
+	ArchiveBegins = "profllm: archive " // BYTES sha256:HEX, of the file that the base64 stands for
+	ArchiveEnds   = "profllm: archive ends"
+)
