@@ -112,10 +112,15 @@ func scancel(t *testing.T, ids ...string) {
 	require.NoError(t, err, string(out))
 }
 
+// settled is how long states that are all final may stay as they are before they count as the last:
+// Slurm's accounting may know better a while later.
+const settled = 3 * time.Minute
+
 // until asks for the states of a study's runs until the condition holds.
 func (s *study) until(t *testing.T, what string, holds func(states []string) bool) {
 	t.Helper()
 	var last string
+	var since time.Time
 	await.True(t, func() bool {
 		cmd := command(s.dir, nil, "slurm", "status", s.root, "--output", "json")
 		out, err := cmd.Output()
@@ -127,8 +132,12 @@ func (s *study) until(t *testing.T, what string, holds func(states []string) boo
 		for _, l := range answer.Runs {
 			states = append(states, l.State.State)
 		}
-		last = strings.Join(states, " ")
-		return holds(states)
+		if now := strings.Join(states, " "); now != last || !over(states) {
+			last, since = now, time.Now()
+		}
+		done := holds(states)
+		require.False(t, !done && time.Since(since) > settled, "%s: all is over, with %s", what, last)
+		return done
 	}, "%s; last: %s", what, &last)
 	t.Logf("%s: %s", what, last)
 }
@@ -276,6 +285,31 @@ func TestSlurmSequenceCancelledAfterALimit(t *testing.T) {
 	s.until(t, "the second run alone is cancelled",
 		func(states []string) bool { return slices.Equal(states, []string{run.Timeout, run.Cancelled}) })
 	requireNoLeftovers(t, s.task(t, 0))
+}
+
+// The run of a sequence that its job's end cuts short is cancelled at every step of its script. Slurm
+// ends the steps first, so the script may have seen one fail by then.
+//
+// covers: CD-22
+func TestSlurmSequenceCancelledAtAnyStep(t *testing.T) {
+	for _, file := range []string{run.ClaimFile, run.NodesFile, "job.env", "logs/serve-0.log", run.EventFile} {
+		t.Run(strings.ReplaceAll(file, "/", "_"), func(t *testing.T) {
+			dir := lab(t)
+			t.Parallel()
+			s := newStudy(t, dir, 5, 100000)
+			s.batch(plan.Sequence, 0)
+			s.create(t)
+			require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "resume", s.root).code)
+			await.True(t, func() bool {
+				_, err := os.Stat(filepath.Join(s.dirOf(1), file))
+				return err == nil
+			}, "the second run has written %s", file)
+			require.Equal(t, exitOK, profllm(t, dir, nil, "slurm", "cancel", s.root).code)
+			s.until(t, "the second run alone is cancelled",
+				func(states []string) bool { return slices.Equal(states, []string{run.Succeeded, run.Cancelled}) })
+			requireNoLeftovers(t, s.task(t, 0))
+		})
+	}
 }
 
 // hook makes a run of a study a hook of its first one.

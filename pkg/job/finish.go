@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -32,17 +31,15 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 	return list, nil
 }
 
-// EndedFromOutside reports whether the job was told to end from outside, and so may be queued
-// again: the script got TERM, or a step got a TERM that Stop did not send, since Slurm
-// signals the steps before the script. A server may exit with 0 after TERM.
-func EndedFromOutside(code int, phases, roles []run.Phase, events []Event) bool {
-	terminated := func(p run.Phase) bool { return p.Code == run.Terminated }
-	died := func(p run.Phase) bool {
-		return (p.Code == 0 || terminated(p)) &&
-			slices.ContainsFunc(events, func(e Event) bool { return e.Event == RoleDied && e.Role == p.Name })
+// ToldToEnd reports whether the job was told to end from outside, and so may be queued again: the
+// script got TERM, or the guard of a node did, to whom nobody else sends it. Slurm signals the steps
+// before the script, which may have seen one of them end by then.
+func (j *Job) ToldToEnd(code int) bool {
+	if code == 0 || run.EndedFromOutside(code) {
+		return code == run.Terminated
 	}
-	return code == run.Terminated ||
-		code != 0 && (slices.ContainsFunc(phases, terminated) || slices.ContainsFunc(roles, died))
+	forced, _ := os.ReadDir(j.path(run.LeftDir))
+	return len(forced) > 0
 }
 
 // Finish writes the sentinel: the script has ended, with this exit code, these phases, and

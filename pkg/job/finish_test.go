@@ -8,32 +8,31 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// A job that somebody ends may be queued again, and needs its secrets then. Slurm ends
-// the steps first: a script that sees a server die of that does not know yet.
+// A job that somebody ends may be queued again, and needs its secrets then; in a sequence, nothing
+// else says which run was cut short. Slurm ends the steps first: a script that sees a server die of
+// that, or no node answer, does not know yet.
 //
-// covers: PL-D10
+// covers: PL-D10, CD-22
 func TestToldToEnd(t *testing.T) {
-	died := []Event{{Event: AllReady}, {Event: RoleDied, Role: "serve"}}
-	stopped := []Event{{Event: AllReady}, {Event: Stopping}}
+	const died, timedOut = 70, 124
 	for name, c := range map[string]struct {
-		code   int
-		phases []run.Phase
-		roles  []run.Phase
-		events []Event
-		want   bool
+		code       int
+		left, want bool
 	}{
-		"good":                       {0, []run.Phase{{Name: "bench"}}, []run.Phase{{Name: "serve", Code: 143}}, stopped, false},
-		"its script had TERM":        {143, nil, nil, stopped, true},
-		"a server had TERM":          {70, []run.Phase{{Name: "bench", Code: Lost}}, []run.Phase{{Name: "serve", Code: 143}}, died, true},
-		"a server ended well of it":  {70, []run.Phase{{Name: "bench", Code: Lost}}, []run.Phase{{Name: "serve"}}, died, true},
-		"a client had TERM":          {143, []run.Phase{{Name: "bench", Code: 143}}, nil, stopped, true},
-		"a client, not yet said":     {1, []run.Phase{{Name: "bench", Code: 143}}, nil, stopped, true},
-		"a server died":              {70, []run.Phase{{Name: "bench", Code: Lost}}, []run.Phase{{Name: "serve", Code: 137}}, died, false},
-		"another than that was ours": {70, nil, []run.Phase{{Name: "serve", Code: 1}, {Name: "proxy", Code: 143}}, died, false},
-		"a client failed":            {1, []run.Phase{{Name: "bench", Code: 1}}, []run.Phase{{Name: "serve", Code: 143}}, stopped, false},
+		"good":                                 {},
+		"good, and cancelled while it ended":   {left: true},
+		"its script had TERM":                  {code: run.Terminated, want: true},
+		"a server had TERM, and the guard":     {code: died, left: true, want: true},
+		"a server died":                        {code: died},
+		"a client failed":                      {code: 1},
+		"at its own limit, and cancelled then": {code: timedOut, left: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, EndedFromOutside(c.code, c.phases, c.roles, c.events))
+			j := &Job{Dir: t.TempDir()}
+			if c.left {
+				require.NoError(t, j.writeLeft("n1", nil, true))
+			}
+			require.Equal(t, c.want, j.ToldToEnd(c.code))
 		})
 	}
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,6 +55,9 @@ func (j *Job) Guard(ctx context.Context, end <-chan struct{}) error {
 	}
 	before := node.NewSnapshot(shm, proc)
 	if err := j.Node(ctx); err != nil {
+		if ctx.Err() != nil { // no server has started
+			err = errors.Join(err, j.writeLeft(host, nil, true))
+		}
 		return err
 	}
 	watch, stop := context.WithCancel(ctx)
@@ -190,7 +194,8 @@ func outlived(ended []node.Ended) []string {
 	return found
 }
 
-// leftFile is left/HOST.json: what was found on a node when the job ended by force.
+// leftFile is left/HOST.json: what was found on a node when the job ended by force. That it is there
+// says that somebody ended the job.
 type leftFile struct {
 	Schema string   `json:"schema"` // profllm.left/1
 	Host   string   `json:"host"`

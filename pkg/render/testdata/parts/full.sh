@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:0fefa3f2205e28d7423988a8); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 
 RUN=/out/s/a/0
@@ -46,13 +46,12 @@ hook() { # hook DIR &: a run of its own inside this job
 
 finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=${1:-$?} role ends=()
-  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
-  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
-  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
-  for role in "${ROLES[@]}"; do
-    wait "${role#*=}"
-    ends+=("--role=${role%%=*}=$?")
-  done
+  [ -z "$FINISHING" ] || { LATE=$code; return 0; } # a further signal
+  FINISHING=1; trap - EXIT
+  (trap '' TERM INT XCPU; exec "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}")
+  trap '' TERM INT XCPU
+  [[ $LATE != 143 || $code = 0 || $code = 124 ]] || code=143 # Slurm ends the steps of a job before its script
+  for role in "${ROLES[@]}"; do wait "${role#*=}"; ends+=("--role=${role%%=*}=$?"); done
   trap 'code=143; kill $!' TERM INT; trap 'code=124; kill $!' XCPU
   for role in "${POST[@]}"; do
     [[ $code = 143 || $code = 124 ]] || { hook "$role" & wait $! || wait $!; PHASES+=("$role=$?"); }
@@ -61,7 +60,7 @@ finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
 }
-FINISHING=""; trap finish EXIT
+FINISHING="" LATE=""; trap finish EXIT
 trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 "$PROFLLM" job until --run "$RUN" --pid $$ /out/s/b/0 '/out/s/c d/0' & # ends this job when those runs are over
 phase pre_test/warm hook pre_test/warm

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario curve, test load, iteration 0, run exp_20260304_050607_0ed3da.
-# Printed from slurm/job.sh.tmpl (sha256:0fefa3f2205e28d7423988a8); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/curve_2026-03-04_05-06-07/load/0/1
@@ -47,17 +47,16 @@ phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, wit
 
 finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
   local code=${1:-$?} role ends=()
-  [ -z "$FINISHING" ] || return 0 # a second signal, before those are ignored
-  FINISHING=1; trap '' TERM INT XCPU; trap - EXIT
-  "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}"
-  for role in "${ROLES[@]}"; do
-    wait "${role#*=}"
-    ends+=("--role=${role%%=*}=$?")
-  done
+  [ -z "$FINISHING" ] || { LATE=$code; return 0; } # a further signal
+  FINISHING=1; trap - EXIT
+  (trap '' TERM INT XCPU; exec "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}")
+  trap '' TERM INT XCPU
+  [[ $LATE != 143 || $code = 0 || $code = 124 ]] || code=143 # Slurm ends the steps of a job before its script
+  for role in "${ROLES[@]}"; do wait "${role#*=}"; ends+=("--role=${role%%=*}=$?"); done
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
 }
-FINISHING=""; trap finish EXIT
+FINISHING="" LATE=""; trap finish EXIT
 trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
 
 # Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
