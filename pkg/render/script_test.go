@@ -346,7 +346,7 @@ func TestSteps(t *testing.T) {
 func TestGPUsAreSetInsideTheStep(t *testing.T) {
 	checked := 0
 	for _, s := range scripts(t) {
-		text := string(s.text)
+		text := whole(t, s.plan)
 		require.NotRegexp(t, regexp.MustCompile(`(?m)^\s*(export )?CUDA_VISIBLE_DEVICES=`), text, s.golden)
 		for _, r := range s.plan.Roles {
 			if !r.Engine {
@@ -354,9 +354,10 @@ func TestGPUsAreSetInsideTheStep(t *testing.T) {
 			}
 			_, step, ok := strings.Cut(text, "\nstep --job-name="+r.Name+" ")
 			require.True(t, ok)
-			step, _, ok = strings.Cut(step, "\nROLES+=")
+			step, _, ok = strings.Cut(step, " & ROLES+=")
 			require.True(t, ok)
-			env := strings.Index(step, "env PROFLLM_ROLE="+r.Name+" CUDA_VISIBLE_DEVICES="+plan.FormatGPUs(r.GPUs)+" ")
+			env := strings.Index(step, "CUDA_VISIBLE_DEVICES="+plan.FormatGPUs(r.GPUs)+" ")
+			require.Less(t, strings.Index(step, "env PROFLLM_ROLE="+r.Name+" "), env, s.golden)
 			require.Positive(t, env, "%s: %s", s.golden, step)
 			engine, many := "vllm serve ", `"$PROFLLM" job ray `
 			if s.plan.Workload == "sglang" {

@@ -209,19 +209,20 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		argv = append(argv, plan.Texts(option, w.service.Model)...)
 	}
 	s.Ports = append(s.Ports, one.port(one.name, systemPort, 1))
-	env := slices.Concat([]plan.Var{
+	env := []plan.Var{ // what differs between workers comes first, so that the script says the rest once
 		{Name: "PROFLLM_ROLE", Value: plan.Text(one.name)},
 		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
-		{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}, // before the port alone did it
-	}, planes.env(), w.cacheEnv(cl))
-	if !w.backend.noGPU {
-		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
 	if w.service.Backend == "vllm" {
 		env = append(env, vllmEnv(s, one)...)
 	}
-	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r),
-		w.events(one), w.cacheArgs(cl), r.extra)
+	if !w.backend.noGPU {
+		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
+	}
+	env = slices.Concat(env, []plan.Var{{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}}, // before the port alone did it
+		planes.env(), w.cacheEnv(cl))
+	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.transfer(r), w.cacheArgs(cl), r.extra,
+		w.bootstrap(s, one), w.events(one))
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
