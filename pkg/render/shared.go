@@ -56,9 +56,14 @@ func sharedWords(p *plan.Plan) (*shared, error) {
 		words[step], order = list, append(order, step)
 	}
 	for _, group := range grouped(order, boxKey) {
-		if len(s.lists) < len(boxes) {
-			s.add(boxes[len(s.lists)], group, words)
+		if len(s.lists) == len(boxes) {
+			break
 		}
+		run := commonRun(listsOf(group, words))
+		if n := optionCount(group[0]); n > 0 {
+			run = words[group[0]][:n]
+		}
+		s.add(boxes[len(s.lists)], run, group, words)
 	}
 	kinds := map[*plan.Step]string{}
 	for i := range p.Roles {
@@ -70,7 +75,7 @@ func sharedWords(p *plan.Plan) (*shared, error) {
 		}
 	}
 	for _, group := range grouped(order, func(step *plan.Step) string { return kinds[step] }) {
-		s.add(CommandVar(kinds[group[0]]), group, words)
+		s.add(CommandVar(kinds[group[0]]), commonRun(listsOf(group, words)), group, words)
 	}
 	return s, nil
 }
@@ -118,25 +123,37 @@ func grouped(steps []*plan.Step, key func(*plan.Step) string) [][]*plan.Step {
 	return list
 }
 
-// boxKey is the same for steps whose launcher gave them the same options: of srun, where the image stands among them, or
-// of a command that has the image behind them.
+// boxKey is the same for steps whose launcher gave them the same options: of srun, where the image is among them, or of a
+// command, where it stands behind them.
 func boxKey(s *plan.Step) string {
 	switch {
 	case len(s.Srun) > 0:
-		return fmt.Sprint(s.Srun)
+		return fmt.Sprint(s.Srun, s.Secrets)
 	case s.Container:
 		return "command"
 	}
 	return ""
 }
 
-// add makes an array of the longest run of words that all steps of a group have, if it takes more than a line.
-func (s *shared) add(name string, group []*plan.Step, words map[*plan.Step][]token) {
-	var lists [][]token
+// optionCount is how many words of a step are options of srun and what gives it its secrets, 0 if srun has none.
+func optionCount(s *plan.Step) int {
+	if len(s.Srun) == 0 {
+		return 0
+	}
+	secrets, _ := given(s.Secrets) // tokens complained
+	return len(s.Srun) + len(secrets)
+}
+
+func listsOf(group []*plan.Step, words map[*plan.Step][]token) (lists [][]token) {
 	for _, step := range group {
 		lists = append(lists, words[step])
 	}
-	run := commonRun(lists)
+	return lists
+}
+
+// add makes an array of a run of words that all steps of a group have, if it takes more than a line.
+func (s *shared) add(name string, run []token, group []*plan.Step, words map[*plan.Step][]token) {
+	lists := listsOf(group, words)
 	for len(run) > 0 && dangles(run, lists) {
 		run = run[:len(run)-1]
 	}
@@ -159,7 +176,7 @@ func dangles(run []token, lists [][]token) bool {
 	option := last != "--" && strings.HasPrefix(last, "-") && !strings.Contains(last, "=")
 	return option && slices.ContainsFunc(lists, func(list []token) bool {
 		next := index(list, run) + len(run)
-		return next < len(list) && !strings.HasPrefix(list[next].word, "-")
+		return next < len(list) && !list[next].starts && !strings.HasPrefix(list[next].word, "-")
 	})
 }
 

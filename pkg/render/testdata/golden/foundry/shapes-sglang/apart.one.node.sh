@@ -84,11 +84,10 @@ GUARD=$!
 BOX=('--container-image=registry.example#forge/sglang:0.9'
   '--container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf'
   '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE'
-  --container-mount-home) # words of several steps
+  --container-mount-home --container-writable) # words of several steps
 
 # prefill: nodes 0, GPUs 4, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=4 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$PREFILL_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
@@ -96,14 +95,12 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
 
 # decode: nodes 0, GPUs 5, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=5 SGLANG_HOST_IP="$DECODE_ADDR" \
   python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" \
   --disaggregation-mode decode --disaggregation-transfer-backend nixl & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=proxy python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" --host 0.0.0.0 --port "$PROXY_PORT" \
@@ -113,7 +110,6 @@ step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
   --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --model forge/hammer-9b --dataset-name random --num-prompts 400 \
   --max-concurrency 10 --random-input-len 320 --random-output-len 40 --warmup-requests 3 --random-range-ratio 1 \
@@ -121,6 +117,5 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   --output-details --pd-separated
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=client python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" \
   --eval-name gsm8k --num-examples 60 --model forge/hammer-9b

@@ -82,11 +82,10 @@ GUARD=$!
 BOX=('--container-image=registry.example#forge/sglang:0.9'
   '--container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/one.node/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf'
   '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE'
-  --container-mount-home) # words of several steps
+  --container-mount-home --container-writable) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 SGLANG_HOST_IP="$SERVE_ADDR" \
   python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$SERVE_PORT" --tp 6 & ROLES+=("serve=$!")
 
@@ -94,7 +93,6 @@ step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
   --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --model forge/hammer-9b --dataset-name random --num-prompts 400 \
   --max-concurrency 10 --random-input-len 320 --random-output-len 40 --warmup-requests 3 --random-range-ratio 1 \
@@ -102,6 +100,5 @@ phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per
   --output-details
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=client python3 -m sglang.test.run_eval --host "$SERVE_ADDR" --port "$SERVE_PORT" \
   --eval-name gsm8k --num-examples 60 --model forge/hammer-9b

@@ -85,11 +85,10 @@ GUARD=$!
 BOX=('--container-image=registry.example#forge/vllm:2.1'
   '--container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart/0:/shared/results/shapes_2026-03-04_05-06-07/apart/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf'
   '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE'
-  --container-mount-home) # words of several steps
+  --container-mount-home --container-writable) # words of several steps
 
 # prefill: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8800 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --port "$PREFILL_PORT" \
@@ -97,7 +96,6 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
 
 # decode: nodes 1, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" \
@@ -114,13 +112,11 @@ step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --ou
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=client vllm bench serve --model forge/hammer-9b --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
   --random-input-len 640 --random-output-len 48 --max-concurrency 12 --num-prompts 480 \
   --result-dir /shared/results/shapes_2026-03-04_05-06-07/apart/0/raw --result-filename vllm-bench.json \
   --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
-  --container-writable \
   env PROFLLM_ROLE=client python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
   --num-questions 90 --save-results /shared/results/shapes_2026-03-04_05-06-07/apart/0/raw/vllm-gsm8k.json
