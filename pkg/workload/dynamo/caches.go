@@ -77,7 +77,7 @@ func (w *Workload) cacheArgs(cl plan.Cluster) []plan.Word {
 
 // checkCaches refuses caches that the backend does not have, and notes a controller that has nobody to control.
 func (w *Workload) checkCaches(c *source.Complaints) {
-	if t := w.cfg.HiCache; t != nil && w.service.Backend != "sglang" {
+	if t := w.cfg.HiCache; t != nil && w.backend.module != sglang.module {
 		c.Add(source.Errorf(t.Pos, "hicache is a cache of SGLang, but the backend is %s", w.service.Backend).
 			Hintf("remove the table, or set backend = \"sglang\""))
 	}

@@ -114,6 +114,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	if note := w.idle(cl.Nodes, list); note != "" {
 		w.notes = append(w.notes, note)
 	}
+	w.addOrder(&s, cl)
 	w.addSetup(&s, cl)
 	planes := w.planes(cl)
 	w.addControl(&s, planes)
@@ -221,8 +222,9 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	}
 	env = slices.Concat(env, []plan.Var{{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}}, // before the port alone did it
 		planes.env(), w.cacheEnv(cl))
-	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.transfer(r), w.cacheArgs(cl), r.extra,
-		w.bootstrap(s, one), w.events(one))
+	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
+		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
+	argv = w.overNodes(s, one, argv)
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -233,7 +235,10 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		out.Kind = r.kind
 	}
 	if !w.backend.noGPU {
-		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
+		out.TP, out.PP, out.DP = r.tp, r.pp, max(r.dp, r.attention)
+	}
+	if r.span > 1 {
+		out.Executor = "mp, because a worker has several nodes"
 	}
 	s.Config[r.kind] = r.settings()
 	s.Roles = append(s.Roles, out)
@@ -291,6 +296,17 @@ func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
 		ports = plan.Concat(ports, plan.PortNumber(name))
 	}
 	return []plan.Word{plan.Text("--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")), ports}
+}
+
+// ownPort is the option with a port that no two workers of a node can share, if the test names one.
+func (w *Workload) ownPort(s *plan.Service, one instance) []plan.Word {
+	base, ok := intOf(one.role.args.Get(w.backend.port))
+	if !ok {
+		return nil
+	}
+	port := one.port(one.name+"_own", base, 1)
+	s.Ports = append(s.Ports, port)
+	return []plan.Word{plan.Text("--" + w.backend.port), {plan.PortNumber(port.Name)}}
 }
 
 // frontend is the role that clients ask.

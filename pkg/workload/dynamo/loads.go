@@ -18,10 +18,13 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	if err != nil {
 		return t, err
 	}
-	if !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0 {
+	var c source.Complaints
+	switch {
+	case w.hosted():
+		w.askHosts(&t, &c)
+	case !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0:
 		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
 	}
-	var c source.Complaints
 	l := loads{test: &t, complaints: &c}
 	if w.cfg.Accuracy != nil {
 		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)

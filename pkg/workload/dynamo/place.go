@@ -185,6 +185,9 @@ type role struct {
 	multi   bool
 	tp, pp  int
 	dp      int
+	whole   bool // sglang_dsr1 without sizes: all GPUs of its nodes
+	// ranks of attention that share those of tp; 0: none are said
+	attention int
 
 	connectors []string
 }
@@ -205,7 +208,8 @@ func (r *role) pos(key string) source.Pos { return r.table.PosOf(key) }
 
 // sizePos is where the largest parallel size stands.
 func (r *role) sizePos() source.Pos {
-	for _, name := range []string{"tensor_parallel_size", "tp_size", "tp", "pipeline_parallel_size", "data_parallel_size"} {
+	for _, name := range []string{"tensor_parallel_size", "tp_size", "tp", "pipeline_parallel_size", "pp_size", "pp",
+		"data_parallel_size", "dp_size", "dp"} {
 		if r.args.Has(name) {
 			return r.args.PosOf(name)
 		}
@@ -243,6 +247,7 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	if isOn(r.args.Get(w.backend.attention)) {
 		r.dp = 1
 	}
+	r.whole = w.service.Backend == dsr1 && r.sizePos() == r.table.Pos
 	for _, key := range names(w.backend.planned) {
 		if v := r.args.Get(key); v != nil && !r.agrees(key, v) {
 			c.Add(source.Errorf(v.Pos, "%s.args.%s: profllm sets this option itself", r.label(), key).

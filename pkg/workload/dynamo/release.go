@@ -155,15 +155,6 @@ func (w *Workload) noEffect() {
 
 // notYet are complaints about what CloudAI does and profllm does not do yet. Such a test can be read, and cannot run.
 func (w *Workload) notYet() (list []*source.Error) {
-	for _, r := range []struct {
-		name string
-		*role
-	}{{"prefill_worker", &w.prefill}, {"decode_worker", &w.decode}} {
-		if r.Hosts != nil && *r.Hosts != "" {
-			list = append(list, source.Errorf(r.pos("nodes"), "%s.nodes is not supported yet", r.name).
-				Hintf("remove it; nodes of the test names hosts, of which decode has the first"))
-		}
-	}
 	for _, r := range []*role{&w.prefill, &w.decode} {
 		if slices.Contains(r.connectors, "kvbm") {
 			list = append(list, source.Errorf(r.pos("args"), "%s: the connector kvbm is not supported yet", r.label()).
