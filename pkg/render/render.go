@@ -136,6 +136,7 @@ type clientView struct {
 	Phase string
 	Step  stepView
 	Apart bool // an empty line stands before it
+	Stop  bool // if it fails, nothing follows
 }
 
 func loadOf(p *plan.Plan, l *plan.Load, shared *shared) loadView {
@@ -143,7 +144,7 @@ func loadOf(p *plan.Plan, l *plan.Load, shared *shared) loadView {
 	v.Announce = v.Announce || p.Tracing != nil && len(l.Clients) > 0 // the job starts the profilers
 	v.Asks = l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0
 	for i := range l.Clients {
-		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), stepView{&l.Clients[i], shared}, !v.Announce})
+		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), stepView{&l.Clients[i], shared}, !v.Announce, l.StopOnFailure})
 	}
 	return v
 }

@@ -8,7 +8,6 @@ package dynamo
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -33,6 +32,7 @@ type Workload struct {
 	written         *source.Table // the whole test
 	args            *source.Table // cmd_args
 	table           *source.Table // of the service
+	env             *source.Table // extra_env_vars
 	allocated       int           // nodes
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
 	controller      controller
@@ -46,7 +46,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) { return read(t
 
 func read(t scenario.Test, needImage bool) (*Workload, error) {
 	var c source.Complaints
-	w := &Workload{written: t.Table}
+	w := &Workload{written: t.Table, env: t.Env}
 	c.Add(source.Decode(t.CmdArgs, &w.cfg))
 	w.args = t.CmdArgs
 	if w.cfg.Dynamo == nil {
@@ -74,6 +74,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkCommands(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
+	w.checkConstraints(t.Constraints, &c)
 	w.noEffect()
 	return w, c.Err()
 }
@@ -168,6 +169,9 @@ func (w *Workload) metricsURLs(list []instance) []plan.Word {
 	urls := []plan.Word{page(frontend, frontend)}
 	for _, one := range list {
 		urls = append(urls, page(one.name, one.name))
+		if w.kvbm(one.role) && w.kvbmMeasured() {
+			urls = append(urls, page(one.name, one.kvbmMetrics()))
+		}
 	}
 	if !w.exporter.Enabled {
 		return urls
@@ -189,15 +193,6 @@ func (w *Workload) wait() plan.Seconds {
 	}
 	return plan.Seconds(defaultWait * time.Second)
 }
-
-// Bases of the ports of workers. Those of one node lie plan.Slots apart, since every port moves with the job's slot, and
-// there is room for maxWorkers of each role.
-const (
-	systemPort    = 15000 // health and metrics of a worker
-	nixlPort      = 18300 // NIXL's side channel
-	eventPort     = 21600 // KV events
-	bootstrapPort = 24900 // where decode finds prefill, of SGLang and the mocker
-)
 
 // addWorker adds a role that runs one worker.
 func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
@@ -221,10 +216,10 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
 	env = slices.Concat(env, []plan.Var{{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}}, // before the port alone did it
-		planes.env(), w.cacheEnv(cl))
+		planes.env(), w.cacheEnv(cl), w.kvbmEnv(s, one, cl))
 	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
 		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
-	argv = w.overNodes(s, one, argv)
+	argv = w.overNodes(s, one, w.localized(cl, argv))
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -235,7 +230,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		out.Kind = r.kind
 	}
 	if !w.backend.noGPU {
-		out.TP, out.PP, out.DP = r.tp, r.pp, max(r.dp, r.attention)
+		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
 	}
 	if r.span > 1 {
 		out.Executor = "mp, because a worker has several nodes"
@@ -243,70 +238,6 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	s.Config[r.kind] = r.settings()
 	s.Roles = append(s.Roles, out)
 	return nil
-}
-
-// port is a port of a worker. Those of the workers of one node lie apart.
-func (i instance) port(name string, base, count int) plan.Port {
-	return plan.Port{Name: name, Base: base + i.place*plan.Slots, Step: 1, Count: count, Role: i.name}
-}
-
-// vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
-func vllmEnv(s *plan.Service, one instance) []plan.Var {
-	side, events := one.port(one.name+"_nixl", nixlPort, one.role.tp), one.port(one.name+"_events", eventPort, 1)
-	s.Ports = append(s.Ports, side, events)
-	return []plan.Var{
-		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
-		{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(side.Name)}},
-		{Name: "DYN_VLLM_KV_EVENT_PORT", Value: plan.Word{plan.PortNumber(events.Name)}},
-	}
-}
-
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that asks. Since 1.0
-// nothing else makes it do so.
-func (w *Workload) events(one instance) []plan.Word {
-	r := one.role
-	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||
-		hasOption(r.extra, "--kv-events-config") || !strings.Contains(w.service.Ingress, "--router-mode kv") {
-		return nil
-	}
-	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
-		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
-}
-
-// bootstrap is the option by which a worker of prefill is found, where the backend has one.
-func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
-	if one.role.kind != prefill || w.backend.bootstrap == "" {
-		return nil
-	}
-	base := bootstrapPort
-	if n, ok := intOf(one.role.args.Get(w.backend.bootstrap)); ok {
-		base = n
-	}
-	var ports plan.Word
-	for k := range w.registers(one.role) {
-		name := one.name + "_bootstrap"
-		if k > 0 {
-			name += fmt.Sprint("_", k)
-		}
-		port := one.port(name, base+k*maxWorkers*plan.Slots, 1)
-		s.Ports = append(s.Ports, port)
-		if k > 0 {
-			ports = plan.Concat(ports, ",")
-		}
-		ports = plan.Concat(ports, plan.PortNumber(name))
-	}
-	return []plan.Word{plan.Text("--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")), ports}
-}
-
-// ownPort is the option with a port that no two workers of a node can share, if the test names one.
-func (w *Workload) ownPort(s *plan.Service, one instance) []plan.Word {
-	base, ok := intOf(one.role.args.Get(w.backend.port))
-	if !ok {
-		return nil
-	}
-	port := one.port(one.name+"_own", base, 1)
-	s.Ports = append(s.Ports, port)
-	return []plan.Word{plan.Text("--" + w.backend.port), {plan.PortNumber(port.Name)}}
 }
 
 // frontend is the role that clients ask.

@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:e3f648735853ffe32a30066e); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:dbe918ad373cdd92f8fabb0a); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 
 RUN=/out/s/a/0

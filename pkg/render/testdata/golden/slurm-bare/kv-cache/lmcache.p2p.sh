@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario kv-cache, test lmcache.p2p, iteration 0, run exp_20260304_050607_301c1c.
-# Printed from slurm/job.sh.tmpl (sha256:e3f648735853ffe32a30066e); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:dbe918ad373cdd92f8fabb0a); plan.json in the run directory has every decision.
 #   controller: nodes 0, ready when port 9100 + slot of the job takes connections
 #   prefill: nodes 0, GPUs 0, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0, ready when /health answers on port 8500 + slot of the job

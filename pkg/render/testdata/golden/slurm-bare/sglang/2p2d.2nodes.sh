@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
-# Printed from slurm/job.sh.tmpl (sha256:e3f648735853ffe32a30066e); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:dbe918ad373cdd92f8fabb0a); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 #   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 #   decode_0: nodes 1, GPUs 0,1, ready when /health answers on port 8500 + slot of the job

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario workloads, test prefix, iteration 0, run exp_20260304_050607_7f8199.
-# Printed from slurm/job.sh.tmpl (sha256:e3f648735853ffe32a30066e); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:dbe918ad373cdd92f8fabb0a); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/workloads_2026-03-04_05-06-07/prefix/0
