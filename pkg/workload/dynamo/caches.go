@@ -120,6 +120,10 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			c.Add(source.Errorf(t.Pos, "lmcache has unknown placeholders: %s", strings.Join(unknown, ", ")).
 				Hintf("known: %s; write {{ and }} for braces", strings.Join(placeholderNames, ", ")))
 		}
+		if w.service.Backend == "vllm" && !w.prefill.usesLMCache() && !w.decode.usesLMCache() {
+			w.note(t.Pos, "no worker reads the file of lmcache: name a connector of LMCache in kv_transfer_config, or connector = "+
+				"\"lmcache\"")
+		}
 	}
 	if w.cfg.Controller != nil {
 		c.Add(source.Decode(w.cfg.Controller, &w.controller))
@@ -127,6 +131,14 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			w.note(w.cfg.Controller.Pos, "lmcache_controller has no effect: without [cmd_args.lmcache] no worker knows it")
 		}
 	}
+}
+
+// usesLMCache reports whether workers of a role are told to keep blocks in LMCache.
+func (r *role) usesLMCache() bool {
+	if v := r.args.Get("kv_transfer_config"); v != nil {
+		return says(v, "LMCache")
+	}
+	return slices.Contains(r.connectors, "lmcache") || hasOption(r.extra, "--kv-transfer-config")
 }
 
 // placeholderNames may stand in values of LMCache's file, in braces.

@@ -37,13 +37,16 @@ func (w *Workload) kvbm(r *role) bool {
 }
 
 // usesKVBM reports whether vLLM's own words name KVBM's connector.
-func usesKVBM(v *source.Value) bool {
+func usesKVBM(v *source.Value) bool { return says(v, "DynamoConnector") }
+
+// says reports whether vLLM's words about connectors name one.
+func says(v *source.Value, name string) bool {
 	text, _ := v.Text()
 	if t, ok := v.Any.(*source.Table); ok {
 		plain, _ := json.Marshal(t.Plain())
 		text = string(plain)
 	}
-	return strings.Contains(text, "DynamoConnector")
+	return strings.Contains(text, name)
 }
 
 // connectorPos is where the connectors of a role are named.

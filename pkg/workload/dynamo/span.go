@@ -99,7 +99,10 @@ func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []
 	count := plan.Texts("--nnodes", strconv.Itoa(n))
 	rank := plan.Texts("job", "rank", "--option=--node-rank")
 	if w.service.Backend == "vllm" {
-		argv = slices.Concat(argv, plan.Texts("--distributed-executor-backend", "mp"), count,
+		if !one.role.args.Has("distributed_executor_backend") {
+			argv = append(argv, plan.Texts("--distributed-executor-backend", "mp")...)
+		}
+		argv = slices.Concat(argv, count,
 			[]plan.Word{plan.Text("--master-addr"), {plan.Addr(one.name)}, plan.Text("--master-port"), meet})
 		rank = append(rank, plan.Texts("--others=--headless", "--address=VLLM_HOST_IP", "--address=VLLM_NIXL_SIDE_CHANNEL_HOST")...)
 	} else {
