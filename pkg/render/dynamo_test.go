@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -24,8 +25,11 @@ import (
 // dynamoFolder holds CloudAI's definitions of services of Dynamo.
 const dynamoFolder = "experimental/ai_dynamo"
 
-// corpusPlans plans one of CloudAI's scenarios on a Slurm site with pyxis.
-func corpusPlans(t testing.TB, file string) ([]*plan.Plan, error) {
+// kvTransfer is a line of a test file that says which connectors move KV blocks.
+var kvTransfer = regexp.MustCompile(`(?m)^ *kv-transfer-config = .*$`)
+
+// corpusPlans plans one of CloudAI's scenarios on a Slurm site with pyxis, without some lines of the test files.
+func corpusPlans(t testing.TB, file string, without ...*regexp.Regexp) ([]*plan.Plan, error) {
 	t.Helper()
 	dir := filepath.Join(cloudaitest.Conf(t, os.Environ()), dynamoFolder)
 	const site = "../../conf/slurm-pyxis.toml"
@@ -35,7 +39,11 @@ func corpusPlans(t testing.TB, file string) ([]*plan.Plan, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "test/*.toml"))
 	require.NoError(t, err)
 	for _, name := range names {
-		tests = append(tests, scenario.File{Name: filepath.Base(name), Data: read(t, name)})
+		data := read(t, name)
+		for _, line := range without {
+			data = line.ReplaceAll(data, nil)
+		}
+		tests = append(tests, scenario.File{Name: filepath.Base(name), Data: data})
 	}
 	name := filepath.Join(dir, "test_scenario", file)
 	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, name)}, tests, scenario.HookFiles{})
@@ -131,6 +139,10 @@ func TestDynamoCorpus(t *testing.T) {
 		plans, err := corpusPlans(t, file)
 		if want.refused != "" {
 			require.ErrorContains(t, err, want.refused, file)
+			plans, err = corpusPlans(t, file, kvTransfer)
+			require.NoError(t, err, "without that key")
+			require.Contains(t, roleEnv(plans[0], "prefill", "DYN_KVBM_DISK_CACHE_DIR"), "/mnt/vast/profllm/")
+			require.Empty(t, roleEnv(plans[0], "decode", "DYN_KVBM_DISK_CACHE_DIR"))
 			continue
 		}
 		require.NoError(t, err, file)
@@ -303,5 +315,26 @@ func TestDynamoFrontendIsWatched(t *testing.T) {
 		require.Less(t, frontend, ready)
 		require.Less(t, ready, at("\nphase "))
 		require.Contains(t, string(text), `job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}"`)
+	}
+}
+
+// Whatever fails ends the job with a record: the trap that writes it stands before the first step, no step of the setup
+// is passed over, and every process has a time within which it must be ready.
+//
+// covers: U-19
+func TestDynamoNeverHangs(t *testing.T) {
+	for name, p := range crucible(t) {
+		text, err := render.Script(p, templates.FS)
+		require.NoError(t, err)
+		trap := strings.Index(string(text), "trap finish EXIT\n")
+		require.Positive(t, trap, name)
+		require.Less(t, trap, strings.Index(string(text), "\nstep --job-name="), name)
+		for _, s := range p.Setup {
+			fails := strings.Contains(string(text), fmt.Sprintf(`|| { PHASES+=("%s=$?"); exit 1; }`, s.Name))
+			require.Equal(t, !s.Optional, fails, "%s %s", name, s.Name)
+		}
+		for _, r := range p.Roles {
+			require.Positive(t, r.Timeout, "%s %s", name, r.Name)
+		}
 	}
 }

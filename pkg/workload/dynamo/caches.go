@@ -248,9 +248,8 @@ func (w *Workload) addController(s *plan.Service) error {
 		return err
 	}
 	const name = "lmcache_controller"
-	first := plan.Slice{Offset: 0, Count: 1}
-	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: first, Helper: true, Timeout: plan.Seconds(controlWait),
-		Step: plan.Step{Name: name, Nodes: first, Container: true, Argv: plan.Texts(command...),
+	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: w.front, Helper: true, Timeout: plan.Seconds(controlWait),
+		Step: plan.Step{Name: name, Nodes: w.front, Container: true, Argv: plan.Texts(command...),
 			Log: "logs/" + name + "-%t.log", Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(name)}}}})
 	return nil
 }

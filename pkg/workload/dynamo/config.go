@@ -40,13 +40,16 @@ type service struct {
 	Ingress   string        `toml:"ingress_cmd"`    // Command of the frontend; default python3 -m dynamo.frontend.
 	NodeSetup *string       `toml:"node_setup_cmd"` // Shell text, run on every node before the service.
 	Port      int           `toml:"port"`           // Base of the frontend's port; default 8000.
-	EtcdCmd   string        `toml:"etcd_cmd"`       // Command of etcd, where there is one.
-	EtcdPort  int           `toml:"etcd_port"`      // Base of its port; default 2379.
-	NATSCmd   string        `toml:"nats_cmd"`       // Command of NATS, where there is one.
-	NATSPort  int           `toml:"nats_port"`      // Base of its port; default 4222.
-	Exporter  *source.Table `toml:"dcgm_exporter"`
-	Prefill   *source.Table `toml:"prefill_worker"`
-	Decode    *source.Table `toml:"decode_worker"`
+	// Node of the frontend, from 0 (profllm); default: that of the first worker of decode. One more node than the workers
+	// have is its own.
+	FrontendNode *int          `toml:"frontend_node"`
+	EtcdCmd      string        `toml:"etcd_cmd"`  // Command of etcd, where there is one.
+	EtcdPort     int           `toml:"etcd_port"` // Base of its port; default 2379.
+	NATSCmd      string        `toml:"nats_cmd"`  // Command of NATS, where there is one.
+	NATSPort     int           `toml:"nats_port"` // Base of its port; default 4222.
+	Exporter     *source.Table `toml:"dcgm_exporter"`
+	Prefill      *source.Table `toml:"prefill_worker"`
+	Decode       *source.Table `toml:"decode_worker"`
 
 	// How processes find each other: etcd, or file, on a folder of the run (profllm); default etcd over several
 	// nodes, since Dynamo watches the folder by inotify, which network file systems do not pass on.

@@ -34,6 +34,7 @@ type Workload struct {
 	table           *source.Table // of the service
 	env             *source.Table // extra_env_vars
 	allocated       int           // nodes
+	front           plan.Slice    // node of the frontend
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
 	controller      controller
 	exporter        exporter
@@ -111,6 +112,9 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		Config: map[string]any{}, SimulatedEngine: w.backend.noGPU,
 		ClientNodes: plan.Slice{Offset: 0, Count: 1},
 		Endpoint:    plan.Endpoint{Port: frontend}, EndpointRole: frontend,
+	}
+	if err := w.placeFrontend(cl.Nodes, list); err != nil {
+		return s, err
 	}
 	if note := w.idle(cl.Nodes, list); note != "" {
 		w.notes = append(w.notes, note)
@@ -243,7 +247,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 // frontend is the role that clients ask.
 const frontend = "frontend"
 
-// addFrontend adds what routes requests to the workers, on the node of the first. It is ready once every worker has
+// addFrontend adds what routes requests to the workers. It is ready once every worker has
 // registered there.
 func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
 	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"), "python3", "-m", "dynamo.frontend")
@@ -251,17 +255,16 @@ func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) 
 		return err
 	}
 	argv = append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
-	node := plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
 	expect := map[string]int{}
 	for _, one := range list {
 		expect[component(one.role.kind)] += w.registers(one.role)
 	}
-	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: w.service.Port, Step: 1, Count: 1, Role: list[0].name})
+	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: w.service.Port, Step: 1, Count: 1, Role: frontend})
 	s.Roles = append(s.Roles, plan.Role{
-		Name: frontend, Nodes: node, Router: true, Timeout: w.wait(),
+		Name: frontend, Nodes: w.front, Router: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: frontend, Path: "/health", Instances: expect,
 			Model: w.service.Model},
-		Step: plan.Step{Name: frontend, Nodes: node, Container: true, Argv: argv, Log: "logs/frontend-%t.log",
+		Step: plan.Step{Name: frontend, Nodes: w.front, Container: true, Argv: argv, Log: "logs/frontend-%t.log",
 			Env: append([]plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(frontend)}}, planes.env()...)},
 	})
 	return nil

@@ -122,3 +122,16 @@ func TestNodeListIsNotNeeded(t *testing.T) {
 	require.Equal(t, "decode 0,1 prefill 2,3", workers(b))
 	require.Equal(t, a.Roles, b.Roles)
 }
+
+// The frontend stands with the first worker of decode, or on a node that the test names, and LMCache's controller, whose
+// workers look for it there, with it.
+func TestFrontendNode(t *testing.T) {
+	s, err := serve(t, "[dynamo]\nfrontend_node = 2\n"+strings.TrimPrefix(lmcache, "[dynamo]\n"), plan.Cluster{Nodes: 3, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Equal(t, "decode 0 prefill 1", workers(s))
+	require.Equal(t, plan.Slice{Offset: 2, Count: 1}, roleOf(t, s, frontend).Step.Nodes)
+	require.Equal(t, plan.Slice{Offset: 2, Count: 1}, roleOf(t, s, "lmcache_controller").Nodes)
+	require.NotContains(t, strings.Join(s.Notes, "\n"), "no worker runs", "a node of its own")
+	_, err = serve(t, "[dynamo]\nfrontend_node = 2", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.ErrorContains(t, err, "frontend_node is 2, but the job has 2 nodes")
+}

@@ -141,6 +141,19 @@ func number(list []instance) {
 	}
 }
 
+// placeFrontend chooses the node of the frontend.
+func (w *Workload) placeFrontend(nodes int, list []instance) error {
+	w.front = plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
+	if n := w.service.FrontendNode; n != nil {
+		if *n < 0 || *n >= nodes {
+			return source.Errorf(w.table.PosOf("frontend_node"), "frontend_node is %d, but the job has %s", *n,
+				quantity.Count(nodes, "node")).Hintf("nodes count from 0; set num_nodes for one more than the workers have")
+		}
+		w.front.Offset = *n
+	}
+	return nil
+}
+
 // nodesPos is where the number of the test's nodes is said.
 func (w *Workload) nodesPos() source.Pos {
 	for _, key := range []string{"nodes", "num_nodes"} {
@@ -153,7 +166,7 @@ func (w *Workload) nodesPos() source.Pos {
 
 // idle says which nodes have no worker.
 func (w *Workload) idle(nodes int, list []instance) string {
-	used := map[int]bool{}
+	used := map[int]bool{w.front.Offset: true}
 	for _, one := range list {
 		for n := one.nodes.Offset; n < one.nodes.End(); n++ {
 			used[n] = true
