@@ -335,7 +335,8 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	l := Load{
 		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Step: in.Step, Values: in.Values,
 		Repeat: in.Repeat,
-		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark, StopOnFailure: *cmp.Or(in.StopOnFailure, &p.StopOnFailure),
+		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
+		StopOnFailure: *cmp.Or(in.StopOnFailure, &p.StopOnFailure),
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()+service.GPUs*p.Job.Nodes
 	if service.Client != "" {

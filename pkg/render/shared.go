@@ -123,8 +123,8 @@ func grouped(steps []*plan.Step, key func(*plan.Step) string) [][]*plan.Step {
 	return list
 }
 
-// boxKey is the same for steps whose launcher gave them the same options: of srun, where the image is among them, or of a
-// command, where it stands behind them.
+// boxKey is the same for steps whose launcher gave them the same options: of srun, where the image is among them, or of
+// a command, where it stands behind them.
 func boxKey(s *plan.Step) string {
 	switch {
 	case len(s.Srun) > 0:
@@ -292,8 +292,8 @@ func array(a wordArray) string {
 	return a.name + "=(" + strings.Join(lines(list), "\n  ") + ")"
 }
 
-// quotedCommas is a word of bash whose commas are all quoted: bare ones read as if they divided the elements of an array
-// (shellcheck SC2054).
+// quotedCommas is a word of bash whose commas are all quoted: bare ones read as if they divided the elements of an
+// array (shellcheck SC2054).
 func quotedCommas(word string) string {
 	if !strings.ContainsAny(word, `"'\`) && strings.Contains(word, ",") {
 		return "'" + word + "'"

@@ -47,8 +47,8 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 	return c.Err()
 }
 
-// storage is the folder of a cache's files: in the run's directory, or below storage_cache_dir. It is the run's own: what
-// an earlier run left in it would be found.
+// storage is the folder of a cache's files: in the run's directory, or below storage_cache_dir. It is the run's own:
+// what an earlier run left in it would be found.
 func (w *Workload) storage(cl plan.Cluster, cache string) string {
 	if w.cfg.StorageDir == nil {
 		return path.Join(cl.Dir, cache)
@@ -121,8 +121,8 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 				Hintf("known: %s; write {{ and }} for braces", strings.Join(placeholderNames, ", ")))
 		}
 		if w.service.Backend == "vllm" && !w.prefill.usesLMCache() && !w.decode.usesLMCache() {
-			w.note(t.Pos, "no worker reads the file of lmcache: name a connector of LMCache in kv_transfer_config, or connector = "+
-				"\"lmcache\"")
+			w.note(t.Pos, "no worker reads the file of lmcache: name a connector of LMCache in kv_transfer_config, or set "+
+				"connector = \"lmcache\"")
 		}
 	}
 	if w.cfg.Controller != nil {

@@ -6,8 +6,9 @@ import (
 
 // constraints is [constraints] of a test.
 type constraints struct {
-	Order *bool `toml:"prefill_tp_le_decode_tp"`      // Prefill has no larger tensor parallel size than decode; default true.
-	Fits  *bool `toml:"tp_times_pp_le_gpus_per_node"` // Read, without effect: what does not fit is always refused.
+	Order *bool `toml:"prefill_tp_le_decode_tp"` // Prefill has no larger tensor parallel size than decode; default true.
+	// Read, without effect: what does not fit is always refused.
+	Fits *bool `toml:"tp_times_pp_le_gpus_per_node"`
 }
 
 // checkConstraints refuses what the constraints forbid, in every run and not in sweeps alone. That a worker fits its
@@ -18,7 +19,8 @@ func (w *Workload) checkConstraints(t *source.Table, c *source.Complaints) {
 		c.Add(source.Decode(t, &x))
 	}
 	if x.Fits != nil && !*x.Fits {
-		w.note(t.PosOf("tp_times_pp_le_gpus_per_node"), "tp_times_pp_le_gpus_per_node has no effect: a worker must fit its nodes")
+		const key = "tp_times_pp_le_gpus_per_node"
+		w.note(t.PosOf(key), "%s has no effect: a worker must fit its nodes", key)
 	}
 	p, d := &w.prefill, &w.decode
 	if p.nodes == 0 || p.tp <= d.tp {

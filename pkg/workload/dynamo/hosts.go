@@ -83,8 +83,8 @@ func (w *Workload) askHosts(t *scenario.Test, c *source.Complaints) {
 		}
 	}
 	if t.ClientNodes > 0 {
-		c.Add(source.Errorf(t.PosOf("client_nodes"), "test %q: client_nodes takes the last nodes, but the workers name theirs",
-			t.ID).Hintf("remove one of the two"))
+		c.Add(source.Errorf(t.PosOf("client_nodes"),
+			"test %q: client_nodes takes the last nodes, but the workers name theirs", t.ID).Hintf("remove one of the two"))
 	}
 	hosts := w.hosts()
 	if n := t.NumNodes; n != nil && len(t.NodeLists) == 0 {
@@ -110,8 +110,8 @@ func (w *Workload) roleNodes(nodes int) (decode, prefill []int, err error) {
 	}
 	hosts := w.hosts()
 	if len(hosts) != nodes {
-		return nil, nil, source.Errorf(w.nodesPos(), "the workers name %d hosts, but the job has %d nodes", len(hosts), nodes).
-			Hintf("remove num_nodes, and name the hosts of the job in nodes of the workers only")
+		return nil, nil, source.Errorf(w.nodesPos(), "the workers name %d hosts, but the job has %d nodes", len(hosts),
+			nodes).Hintf("remove num_nodes, and name the hosts of the job in nodes of the workers only")
 	}
 	if decode = indices(hosts, w.decode.hosts); len(decode) == 0 {
 		decode = upTo(0, d)
@@ -128,8 +128,8 @@ func (w *Workload) roleNodes(nodes int) (decode, prefill []int, err error) {
 	slices.Sort(used)
 	unique := slices.Compact(slices.Clone(used))
 	if len(unique) < len(used) && len(unique) < nodes {
-		return nil, nil, source.Errorf(w.nodesPos(), "prefill and decode share hosts, and the job has %d more", nodes-len(unique)).
-			Hintf("name no other nodes in the test")
+		return nil, nil, source.Errorf(w.nodesPos(), "prefill and decode share hosts, and the job has %d more",
+			nodes-len(unique)).Hintf("name no other nodes in the test")
 	}
 	return decode, prefill, nil
 }
@@ -149,9 +149,11 @@ func indices(all, some []string) (list []int) {
 	return list
 }
 
-// orderScript ends the job if Slurm gives its hosts in another order than the plan has, by which workers stand on nodes.
+// orderScript ends the job if Slurm gives its hosts in another order than the plan has, by which workers stand on
+// nodes.
 const orderScript = `[ "${@:SLURM_PROCID+1:1}" = "$SLURMD_NODENAME" ] || ` +
-	`{ echo "node $SLURM_PROCID of the job is $SLURMD_NODENAME, but the plan puts workers as if it were ${*:SLURM_PROCID+1:1}"; exit 1; }`
+	`{ echo "node $SLURM_PROCID of the job is $SLURMD_NODENAME, ` +
+	`but the plan puts workers as if it were ${*:SLURM_PROCID+1:1}"; exit 1; }`
 
 // addOrder checks on the nodes that the hosts that roles name are where the plan has them.
 func (w *Workload) addOrder(s *plan.Service, cl plan.Cluster) {
@@ -159,5 +161,6 @@ func (w *Workload) addOrder(s *plan.Service, cl plan.Cluster) {
 		return
 	}
 	argv := slices.Concat([]string{"bash", "-c", orderScript, "hosts"}, w.hosts())
-	s.Setup = append(s.Setup, plan.Step{Name: "hosts", Nodes: cl.All(), Argv: plan.Texts(argv...), Log: "logs/hosts-%t.log"})
+	s.Setup = append(s.Setup, plan.Step{Name: "hosts", Nodes: cl.All(), Argv: plan.Texts(argv...),
+		Log: "logs/hosts-%t.log"})
 }

@@ -169,8 +169,8 @@ func (w *Workload) noEffectOfNames() {
 		}
 	}
 	if w.cfg.LMCache == nil && w.env.Has(lmcacheVariable) {
-		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: placeholders are filled in in [cmd_args.lmcache] only",
-			lmcacheVariable)
+		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: placeholders are filled in in "+
+			"[cmd_args.lmcache] only", lmcacheVariable)
 	}
 }
 

@@ -19,7 +19,8 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 		if w.localizes() {
 			script = runtimeFile(cl) + script
 		}
-		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script), Log: "logs/startup-%t.log"}
+		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script),
+			Log: "logs/startup-%t.log"}
 		if image := w.cfg.StartupImage; image != nil {
 			step.Container, step.Image = true, *image
 		}
@@ -31,8 +32,8 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	}
 }
 
-// runtimeVariable names the file in which startup_cmd says what each node's servers shall read in place of what stands in
-// their files.
+// runtimeVariable names the file in which startup_cmd says what each node's servers shall read in place of what stands
+// in their files.
 const runtimeVariable = "CLOUDAI_RUNTIME_FILE"
 
 // localizes reports whether startup_cmd writes that file.

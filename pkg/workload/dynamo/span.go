@@ -30,8 +30,8 @@ func (r *role) readSpan(backend string, c *source.Complaints) {
 	case *n < 1 || *n > maxSize:
 		c.Addf(pos, "%s.nodes_per_worker is %d, must be 1 to %d", r.label(), *n, maxSize)
 	case backend == dsr1 && *n != r.span:
-		c.Add(source.Errorf(pos, "%s.nodes_per_worker is %d, but a worker of %s has all nodes of its role", r.label(), *n, dsr1).
-			Hintf("remove it, or set backend = \"sglang\""))
+		c.Add(source.Errorf(pos, "%s.nodes_per_worker is %d, but a worker of %s has all nodes of its role", r.label(), *n,
+			dsr1).Hintf("remove it, or set backend = \"sglang\""))
 	default:
 		r.span = *n
 	}
@@ -69,11 +69,11 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 		return source.Errorf(pos, "%s has %d nodes, which workers of %d nodes do not divide", r.label(), len(nodes), r.span).
 			Hintf("set num_nodes to a multiple of nodes_per_worker")
 	case r.world()%r.span != 0:
-		return source.Errorf(r.sizePos(), "%s: %d GPUs of a worker cannot be divided among %d nodes", r.label(), r.world(), r.span).
-			Hintf("choose sizes whose product is a multiple of %d", r.span)
+		return source.Errorf(r.sizePos(), "%s: %d GPUs of a worker cannot be divided among %d nodes", r.label(),
+			r.world(), r.span).Hintf("choose sizes whose product is a multiple of %d", r.span)
 	case r.perNode > 1:
-		return source.Errorf(r.pos("workers_per_node"), "%s: %d workers share nodes, but each has %d", r.label(), r.perNode, r.span).
-			Hintf("remove workers_per_node")
+		return source.Errorf(r.pos("workers_per_node"), "%s: %d workers share nodes, but each has %d", r.label(),
+			r.perNode, r.span).Hintf("remove workers_per_node")
 	}
 	for i := 0; i < len(nodes); i += r.span {
 		if nodes[i+r.span-1] != nodes[i]+r.span-1 {
@@ -84,7 +84,7 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 	return nil
 }
 
-// Bases of the ports by which the processes of a worker over several nodes meet.
+// Base of the ports by which the processes of a worker over several nodes meet.
 const meetPort = 28200
 
 // overNodes is the command of a worker, which every node runs: `profllm job rank` adds what differs.
@@ -104,7 +104,8 @@ func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []
 		}
 		argv = slices.Concat(argv, count,
 			[]plan.Word{plan.Text("--master-addr"), {plan.Addr(one.name)}, plan.Text("--master-port"), meet})
-		rank = append(rank, plan.Texts("--others=--headless", "--address=VLLM_HOST_IP", "--address=VLLM_NIXL_SIDE_CHANNEL_HOST")...)
+		rank = append(rank, plan.Texts("--others=--headless", "--address=VLLM_HOST_IP",
+			"--address=VLLM_NIXL_SIDE_CHANNEL_HOST")...)
 	} else {
 		argv = slices.Concat(argv, []plan.Word{plan.Text("--dist-init-addr"),
 			plan.Concat(plan.Addr(one.name), ":", plan.PortNumber(port.Name))}, count)
@@ -119,8 +120,9 @@ func (w *Workload) wideOptions(r *role) []plan.Word {
 		return nil
 	}
 	words := plan.Texts("--tp-size", strconv.Itoa(r.tp), "--dp-size", strconv.Itoa(r.attention))
-	if !isOn(r.args.Get(w.backend.attention)) && !hasOption(r.extra, "--"+strings.ReplaceAll(w.backend.attention, "_", "-")) {
-		words = append(words, plan.Text("--"+strings.ReplaceAll(w.backend.attention, "_", "-")))
+	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
+	if !isOn(r.args.Get(w.backend.attention)) && !hasOption(r.extra, attention) {
+		words = append(words, plan.Text(attention))
 	}
 	return words
 }
