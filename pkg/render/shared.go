@@ -299,8 +299,9 @@ func quotedCommas(word string) string {
 		return "'" + word + "'"
 	}
 	var b strings.Builder
-	quote, escaped := rune(0), false
-	for _, r := range word {
+	quote, escaped := byte(0), false
+	for i := range len(word) { // of bytes: not all need be UTF-8
+		r := word[i]
 		switch {
 		case escaped:
 			escaped = false
@@ -314,7 +315,7 @@ func quotedCommas(word string) string {
 		case r == quote:
 			quote = 0
 		}
-		b.WriteRune(r)
+		b.WriteByte(r)
 	}
 	return b.String()
 }
