@@ -31,11 +31,11 @@ func ourFormat(t *testing.T) string {
 func TestVerifyFormat(t *testing.T) {
 	o := profllm(t, t.TempDir(), nil, "verify", ourFormat(t))
 	require.Equal(t, exitDefinition, o.code)
-	require.Equal(t, 20, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
+	require.Equal(t, 23, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
 	require.Equal(t, 4, strings.Count(o.stdout, ".toml: not runnable: "))
 	require.Equal(t, 1, strings.Count(o.stdout, "bad  "))
 	require.Contains(t, o.stdout, "bad  scenario "+filepath.Join(ourFormat(t), "test_scenario/ambiguous.toml"))
-	require.Contains(t, o.stderr, "1 of 25 files bad, 4 not runnable\n")
+	require.Contains(t, o.stderr, "1 of 28 files bad, 4 not runnable\n")
 	require.Contains(t, o.stderr,
 		"note: sizes were not checked (nodes, GPUs, ports): they depend on the cluster; add --system FILE\n")
 }

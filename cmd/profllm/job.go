@@ -34,6 +34,7 @@ type jobCmd struct {
 	Ray      jobRayCmd      `cmd:"" help:"Form a Ray cluster over the step's nodes, then become the server."`
 	Profile  jobProfileCmd  `cmd:"" help:"Run a server under a profiler, and end only the server on a signal."`
 	Rank     jobRankCmd     `cmd:"" help:"Run a command with its rank as an option."`
+	Localize jobLocalizeCmd `cmd:"" help:"Run a command with the files of this node, as a start-up command wants them."`
 	Requests jobRequestsCmd `cmd:"" help:"Time the requests of a vLLM engine without a server."`
 	Exec     jobExecCmd     `cmd:"" help:"Run a command with secrets in its environment."`
 	Contain  jobContainCmd  `cmd:"" help:"Run a step's task in a container and remove the container."`
@@ -455,6 +456,20 @@ func (c jobRankCmd) Run(a *app) error {
 		return fail(exitUsage, jobError("rank", err))
 	}
 	return jobError("rank", become(argv, env))
+}
+
+type jobLocalizeCmd struct {
+	runFlag
+	Command []string `arg:"" passthrough:"" help:"-- and the command."`
+}
+
+// Run becomes the command, as that of rank does.
+func (c jobLocalizeCmd) Run(a *app) error {
+	argv, env, err := c.job(a).Localize(behindDashes(c.Command), a.environ)
+	if err != nil {
+		return fail(exitUsage, jobError("localize", err))
+	}
+	return jobError("localize", become(argv, env))
 }
 
 type jobRequestsCmd struct {

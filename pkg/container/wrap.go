@@ -16,19 +16,22 @@ var slurmNames = []string{
 	"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
 }
 
-// Names are the variables that must reach the inside of a container: the job's,
-// the step's, and Slurm's. A runtime takes their values from its own environment,
-// so that no value, and no secret, stands on a command line. They are sorted.
-func Names(s plan.Step, c plan.Container) []string {
-	names := slices.Concat(slurmNames, c.Env)
+// Names are the variables that must reach the inside of a container: the step's
+// own, then those of every step: the job's and Slurm's. A runtime takes their values from its own environment,
+// so that no value, and no secret, stands on a command line. Both are sorted. What
+// steps have alike stands together, so that a script can say it once.
+func Names(s plan.Step, c plan.Container) (own, all []string) {
+	all = slices.Concat(slurmNames, c.Env)
 	for _, v := range s.Env {
-		names = append(names, v.Name)
+		own = append(own, v.Name)
 	}
 	for _, x := range s.Secrets {
-		names = append(names, x.Name)
+		own = append(own, x.Name)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	own = slices.DeleteFunc(own, func(name string) bool { return slices.Contains(all, name) })
+	slices.Sort(own)
+	slices.Sort(all)
+	return slices.Compact(own), slices.Compact(all)
 }
 
 // UsesGPUs reports whether the step was given GPUs.
@@ -88,18 +91,23 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	if err != nil {
 		return s, err
 	}
-	args := []string{"--rm", "--init", "--network=host", "--ipc=host"}
+	var args []string
+	own, all := Names(s, c)
+	for _, name := range own {
+		args = append(args, "--env="+name)
+	}
+	if UsesGPUs(s) {
+		args = append(append(args, o.GPUs...), security[c.Security]...)
+	}
+	args = append(args, "--rm", "--init", "--network=host", "--ipc=host")
 	if !namesHost(c.Args) {
 		args = append(args, "--uts=host")
 	}
 	args = append(append(args, "--entrypoint="), o.Options...)
-	if UsesGPUs(s) {
-		args = append(append(args, o.GPUs...), security[c.Security]...)
-	}
 	if c.Dir != "" {
 		args = append(args, "--workdir="+c.Dir)
 	}
-	for _, name := range Names(s, c) {
+	for _, name := range all {
 		args = append(args, "--env="+name)
 	}
 	for _, m := range mounts {

@@ -312,6 +312,8 @@ func numbers(first, n int) string {
 }
 
 // Looking for a free port is in no server's way, and sees every server.
+//
+// covers: U-20
 func TestBindable(t *testing.T) {
 	for _, addr := range []string{"", "127.0.0.1", "::1"} {
 		l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))

@@ -216,6 +216,8 @@ type LoadInput struct {
 	Benchmark map[string]any
 	Expect    Expect
 	Beside    bool // its client reads the folders beside the run's
+
+	StopOnFailure *bool // nil: the test's
 }
 
 // Make plans one run. Every complaint is returned, with positions.
@@ -334,6 +336,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Step: in.Step, Values: in.Values,
 		Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
+		StopOnFailure: *cmp.Or(in.StopOnFailure, &p.StopOnFailure),
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()+service.GPUs*p.Job.Nodes
 	if service.Client != "" {

@@ -200,6 +200,8 @@ type Load struct {
 	Expect    Expect         `json:"expect"`
 	Client    string         `json:"client,omitempty"`    // who measures, "" for nobody
 	Benchmark map[string]any `json:"benchmark,omitempty"` // the client's arguments
+
+	StopOnFailure bool `json:"stop_on_failure,omitempty"` // it is the last if it fails
 }
 
 // Repeat places a load among those that measure the same thing.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -25,7 +26,9 @@ type load struct {
 	values []plan.Assignment
 	repeat *plan.Repeat
 
-	before, after string // shell text
+	before, after string       // shell text
+	program       config.Words // of the client, in place of the test's
+	stop          *bool        // in place of the test's
 }
 
 // phases are the loads of a test: one, or [[Tests.phases]].
@@ -37,7 +40,8 @@ func phases(t scenario.Test) []load {
 	for i, p := range t.Phases {
 		l := load{name: p.Name, pos: p.Pos, keeps: p.Cache == "keep", bench: source.Merge(t.BenchArgs, p.BenchArgs),
 			eval:   t.EvalArgs != nil && i == len(t.Phases)-1,
-			before: *cmp.Or(p.BeforeLoad, &t.BeforeLoad), after: *cmp.Or(p.AfterLoad, &t.AfterLoad)}
+			before: *cmp.Or(p.BeforeLoad, &t.BeforeLoad), after: *cmp.Or(p.AfterLoad, &t.AfterLoad),
+			program: p.ClientProgram, stop: p.StopOnFailure}
 		if p.Cache == "reset" {
 			l.cache = plan.CacheReset
 		}
@@ -100,6 +104,10 @@ func (b *builder) load(t scenario.Test, l load, dir string) (plan.LoadInput, err
 		return in, err
 	}
 	t.BenchArgs = unbounded(t)
+	if len(l.program) > 0 {
+		t.ClientProgram = l.program
+	}
+	in.StopOnFailure = l.stop
 	client, err := newClient(t)
 	c.Add(err)
 	if err == nil {

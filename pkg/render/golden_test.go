@@ -69,6 +69,8 @@ type suite struct {
 var suites = []suite{
 	{"../../scenarios/*.toml", "../../scenarios/tests", []string{"../../conf/slurm-pyxis.toml", "../../conf/slurm-bare.toml"}},
 	{format + "test_scenario/shapes*.toml", format + "test", []string{"../../conf/slurm-pyxis.toml", format + "system/foundry.toml"}},
+	{format + "test_scenario/crucible.toml", format + "test", []string{"../../conf/slurm-pyxis.toml"}},
+	{format + "test_scenario/crucible-hosts.toml", format + "test", []string{format + "system/foundry.toml"}},
 	{format + "test_scenario/steps-of-every-kind.toml", format + "test", []string{format + "system/foundry.toml"}},
 }
 
@@ -200,7 +202,9 @@ func TestPortsOfNeighbours(t *testing.T) {
 				lo, hi := p.At(slot), p.At(slot)+p.Count
 				require.True(t, p.At(next) >= hi || p.At(next)+p.Count <= lo, "%s: %s of jobs %d and %d", s.golden,
 					p.Name, a, a+1)
-				require.False(t, lo < 20000 && hi > 10002, "%s: %s is %d", s.golden, p.Name, lo)
+				if s.plan.Workload != "AIDynamo" { // it has no Ray, and more workers than there is room for elsewhere
+					require.False(t, lo < 20000 && hi > 10002, "%s: %s is %d", s.golden, p.Name, lo)
+				}
 			}
 		}
 	}

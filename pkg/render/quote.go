@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -80,56 +79,6 @@ func export(v plan.Var) (string, error) {
 
 // lineWidth is where a command is broken into another line.
 const lineWidth = 110
-
-// command writes one step: srun's own options, then its launcher's, then the
-// environment, then the command, broken into lines at options.
-func command(s *plan.Step) (string, error) {
-	head := fmt.Sprintf(`step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d`,
-		s.Name, s.Nodes.Offset, s.Nodes.Count, s.Tasks(), max(s.TasksPerNode, 1))
-	switch {
-	case s.Tasks() > 1 && s.Ends:
-		head += " --wait=0"
-	case s.Tasks() > 1:
-		head += fmt.Sprintf(" --wait=%d", int(rankWait.Seconds()))
-	}
-	if path.IsAbs(s.Log) {
-		log, err := Quote(s.Log)
-		if err != nil {
-			return "", err
-		}
-		head += " --output=" + log
-	} else {
-		head += ` --output="$RUN"/` + s.Log
-	}
-	srun, err := wordList(s.Srun)
-	if err != nil {
-		return "", err
-	}
-	argv, err := wordList(s.Argv)
-	if err != nil {
-		return "", err
-	}
-	secrets, err := given(s.Secrets)
-	if err != nil {
-		return "", err
-	}
-	var env []string
-	if len(s.Env) > 0 {
-		env = append(env, "env")
-	}
-	for _, v := range s.Env {
-		q, err := word(v.Value)
-		if err != nil {
-			return "", err
-		}
-		env = append(env, v.Name+"="+q)
-	}
-	lines := []string{head}
-	for _, part := range [][]string{srun, secrets, env, argv} {
-		lines = append(lines, wrap(part)...)
-	}
-	return strings.Join(lines, " \\\n  "), nil
-}
 
 // given writes what gives a step its secrets: the step's own process reads them
 // and becomes the command, so that no value stands in an argument.

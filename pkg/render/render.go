@@ -50,14 +50,24 @@ func Script(p *plan.Plan, layers ...fs.FS) ([]byte, error) {
 		return nil, err
 	}
 	v := view{Plan: p, Directives: directives, Digest: digest, Nodes: p.Job.Nodes,
-		Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until, Gate: p.APICheck}
+		Env: slices.Concat(p.ModelCacheEnv(), p.Env), SrunArgs: p.Job.SrunArgs, Until: p.Job.Until}
+	if v.shared, err = sharedWords(p); err != nil {
+		return nil, err
+	}
+	if p.APICheck != nil {
+		v.Gate = &stepView{p.APICheck, v.shared}
+	}
+	for i := range p.Setup {
+		v.Setup = append(v.Setup, stepView{&p.Setup[i], v.shared})
+	}
 	for i := range p.Roles {
 		port, _ := p.PortNamed(p.Roles[i].Health.Port)
 		last := p.Roles[i].Helper && (i+1 == len(p.Roles) || !p.Roles[i+1].Helper)
-		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: &p.Roles[i].Step, LastHelper: last, port: port})
+		v.Roles = append(v.Roles, roleView{Role: &p.Roles[i], Step: stepView{&p.Roles[i].Step, v.shared}, LastHelper: last,
+			port: port})
 	}
 	for i := range p.Loads {
-		v.Loads = append(v.Loads, loadOf(p, &p.Loads[i]))
+		v.Loads = append(v.Loads, loadOf(p, &p.Loads[i], v.shared))
 	}
 	for _, h := range p.PreTest {
 		v.Before = append(v.Before, "pre_test/"+h.Name)
@@ -95,9 +105,11 @@ type view struct {
 	Env        []plan.Var // of every step
 	SrunArgs   []string
 	Until      []string
+	Setup      []stepView
 	Roles      []roleView
 	Loads      []loadView
-	Gate       *plan.Step // nil: no checks of the API
+	Gate       *stepView // nil: no checks of the API
+	shared     *shared
 	Hooks      bool
 	Before     []string // directories of hooks below the run's
 	After      []string
@@ -105,7 +117,7 @@ type view struct {
 
 type roleView struct {
 	*plan.Role
-	Step       *plan.Step
+	Step       stepView
 	LastHelper bool      // the servers start once this one and the helpers before it are ready
 	port       plan.Port // of its readiness path
 }
@@ -122,15 +134,17 @@ type loadView struct {
 
 type clientView struct {
 	Phase string
-	Step  *plan.Step
+	Step  stepView
+	Apart bool // an empty line stands before it
+	Stop  bool // if it fails, nothing follows
 }
 
-func loadOf(p *plan.Plan, l *plan.Load) loadView {
+func loadOf(p *plan.Plan, l *plan.Load, shared *shared) loadView {
 	v := loadView{Name: l.Name, Announce: len(p.Loads) > 1 || l.Cache != "", Phase: l.Phase("load")}
 	v.Announce = v.Announce || p.Tracing != nil && len(l.Clients) > 0 // the job starts the profilers
 	v.Asks = l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0
 	for i := range l.Clients {
-		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), &l.Clients[i]})
+		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), stepView{&l.Clients[i], shared}, !v.Announce, l.StopOnFailure})
 	}
 	return v
 }
@@ -151,7 +165,7 @@ func (r roleView) Summary() string {
 }
 
 // funcs are the functions of a template.
-var funcs = template.FuncMap{"quote": Quote, "words": words, "export": export, "command": command}
+var funcs = template.FuncMap{"quote": Quote, "words": words, "export": export, "command": command, "array": array}
 
 // load parses the template of the first layer that has it, and the blocks of
 // that layer and those before it.

@@ -276,9 +276,9 @@ func TestScriptKeepsItsVariables(t *testing.T) {
 			if !ok || a.Name == nil || planned[a.Name.Value] {
 				return true
 			}
-			p := sample()
+			p := *s.plan
 			p.Env = []plan.Var{{Name: a.Name.Value, Value: plan.Text("x")}}
-			_, err := render.Script(p, templates.FS)
+			_, err := render.Script(&p, templates.FS)
 			require.ErrorContains(t, err, "belongs to the script", "the script assigns %s", a.Name.Value)
 			return true
 		})
@@ -346,21 +346,25 @@ func TestSteps(t *testing.T) {
 func TestGPUsAreSetInsideTheStep(t *testing.T) {
 	checked := 0
 	for _, s := range scripts(t) {
-		text := string(s.text)
-		require.NotRegexp(t, regexp.MustCompile(`(?m)^\s*(export )?CUDA_VISIBLE_DEVICES=`), text, s.golden)
+		text := whole(t, s.plan)
+		require.NotRegexp(t, regexp.MustCompile(`(?m)^(\s*export )?CUDA_VISIBLE_DEVICES=`), text, s.golden)
 		for _, r := range s.plan.Roles {
-			if !r.Engine {
+			if !r.Engine || s.plan.SimulatedEngine {
 				continue
 			}
 			_, step, ok := strings.Cut(text, "\nstep --job-name="+r.Name+" ")
 			require.True(t, ok)
-			step, _, ok = strings.Cut(step, "\nROLES+=")
+			step, _, ok = strings.Cut(step, " & ROLES+=")
 			require.True(t, ok)
-			env := strings.Index(step, "env PROFLLM_ROLE="+r.Name+" CUDA_VISIBLE_DEVICES="+plan.FormatGPUs(r.GPUs)+" ")
+			env := strings.Index(step, "CUDA_VISIBLE_DEVICES="+plan.FormatGPUs(r.GPUs)+" ")
+			require.Less(t, strings.Index(step, "env PROFLLM_ROLE="+r.Name+" "), env, s.golden)
 			require.Positive(t, env, "%s: %s", s.golden, step)
 			engine, many := "vllm serve ", `"$PROFLLM" job ray `
-			if s.plan.Workload == "sglang" {
+			switch s.plan.Workload {
+			case "sglang":
 				engine = "python3 -m sglang.launch_server "
+			case "AIDynamo":
+				engine = "python3 -m dynamo."
 			}
 			if !r.Ray {
 				many = `"$PROFLLM" job rank `

@@ -39,7 +39,7 @@ func TestTemplateQuotesEverything(t *testing.T) {
 	require.NoError(t, err)
 	stub := func() string { return "" }
 	trees, err := parse.Parse(render.Name, string(text), "", "",
-		map[string]any{"quote": stub, "words": stub, "export": stub, "command": stub})
+		map[string]any{"quote": stub, "words": stub, "export": stub, "command": stub, "array": stub})
 	require.NoError(t, err)
 	require.Greater(t, len(trees), 1, "the template and its blocks")
 	printed, used := 0, map[string]bool{}
@@ -50,7 +50,7 @@ func TestTemplateQuotesEverything(t *testing.T) {
 			require.Len(t, action.Pipe.Cmds, 1, "%s", action)
 			args := action.Pipe.Cmds[0].Args
 			if f, ok := args[0].(*parse.IdentifierNode); ok {
-				require.Contains(t, []string{"quote", "words", "export", "command"}, f.Ident, "%s in %s", action, name)
+				require.Contains(t, []string{"quote", "words", "export", "command", "array"}, f.Ident, "%s in %s", action, name)
 				require.Len(t, args, 2, "%s in %s", action, name)
 				return
 			}

@@ -162,6 +162,10 @@ type Phase struct {
 	Eval       *bool   `toml:"eval"`
 	BeforeLoad *string `toml:"before_load"` // In place of the test's.
 	AfterLoad  *string `toml:"after_load"`  // In place of the test's.
+	// In place of the test's.
+	ClientProgram config.Words `toml:"client_program"`
+	// In place of the test's: whether this load is the last if it fails.
+	StopOnFailure *bool `toml:"stop_on_failure"`
 
 	Pos  source.Pos `toml:"-"`
 	keys *source.Table
@@ -210,6 +214,8 @@ type definition struct {
 	// PyTorch's profiler inside of every vLLM server, started before and stopped after each load
 	// (profllm).
 	Torch *source.Table `toml:"torch_profiler"`
+
+	Constraints *source.Table `toml:"constraints"` // What the sizes of AIDynamo's workers must keep to.
 
 	// Paths below cmd_args whose lists are values, not dimensions of a sweep.
 	DSEExcluded *source.Value `toml:"dse_excluded_args"`

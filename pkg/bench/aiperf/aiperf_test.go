@@ -122,6 +122,9 @@ func TestRealCSV(t *testing.T) {
 	}
 }
 
+// Both tables of GenAI-Perf's report are read, with the separators in its numbers.
+//
+// covers: U-39
 func TestGenAIPerfCSV(t *testing.T) {
 	p, err := parse(t, "profile_export_genai_perf.csv", "Metric,avg,min,max,p99,p95,p90,p75,p50,p25\r\n"+
 		"Time To First Token (ms),\"1,250.50\",10.00,\"2,000.00\",\"1,990.00\",1,1,1,900.00,1\r\n"+

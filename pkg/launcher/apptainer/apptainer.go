@@ -3,6 +3,7 @@ package apptainer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/container"
@@ -30,9 +31,6 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		return s, err
 	}
 	args := []string{"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm"}
-	if container.UsesGPUs(s) {
-		args = append(args, "--nv")
-	}
 	if c.Dir != "" {
 		args = append(args, "--pwd="+c.Dir)
 	}
@@ -47,9 +45,13 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		}
 		args = append(args, "--bind="+bind)
 	}
+	if container.UsesGPUs(s) {
+		args = append(args, "--nv")
+	}
 	args = append(append(args, c.Args...), image)
+	own, all := container.Names(s, c)
 	var flags []string
-	for _, name := range container.Names(s, c) {
+	for _, name := range slices.Concat(own, all) {
 		flags = append(flags, "--env="+name)
 	}
 	return container.Contain(s, "apptainer", flags, c, args), nil

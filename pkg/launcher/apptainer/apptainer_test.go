@@ -27,10 +27,10 @@ func TestWrap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append([]plan.Word{plan.Self()},
 		plan.Texts("job", "contain", "--runtime=apptainer", "--step=serve",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
-			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
-			"--env=VLLM_HOST_IP", "--",
-			"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm", "--nv", "--pwd=/out/run", "--bind=/out/run:/out/run", "--bind=/data:/input:ro",
+			"--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP",
+			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST", "--",
+			"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm", "--pwd=/out/run", "--bind=/out/run:/out/run", "--bind=/data:/input:ro", "--nv",
 			"--site", "a b", "/cache/vllm.sif", "vllm", "serve", "m")...), s.Argv)
 
 	s, err = New().Wrap(client, box)

@@ -33,11 +33,11 @@ func TestWrap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append([]plan.Word{plan.Self()},
 		plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "--",
+			"--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP", "--gpus=all",
 			"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--ulimit=memlock=-1", "--ulimit=stack=67108864",
-			"--gpus=all", "--workdir=/out/run",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+			"--workdir=/out/run",
+			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
 			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
-			"--env=VLLM_HOST_IP",
 			"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
 			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
 	require.Equal(t, engine.Env, s.Env, "set before the client, which hands the names in")
@@ -113,7 +113,7 @@ func TestSecurity(t *testing.T) {
 		s, err := New().Wrap(engine, site)
 		require.NoError(t, err)
 		gpus := slices.IndexFunc(s.Argv, func(w plan.Word) bool { return w.String() == "--gpus=all" })
-		require.Equal(t, append(plan.Texts(want...), plan.Text("--workdir=/out/run")), s.Argv[gpus+1:gpus+2+len(want)])
+		require.Equal(t, append(plan.Texts(want...), plan.Text("--rm")), s.Argv[gpus+1:gpus+2+len(want)])
 		s, err = New().Wrap(client, site)
 		require.NoError(t, err)
 		for _, option := range want {

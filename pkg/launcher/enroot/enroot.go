@@ -37,8 +37,13 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	if container.UsesGPUs(s) {
 		devices = "all"
 	}
-	args := []string{"--root", "--rw", "--env=NVIDIA_VISIBLE_DEVICES=" + devices}
-	for _, name := range container.Names(s, c) {
+	args := []string{"--env=NVIDIA_VISIBLE_DEVICES=" + devices}
+	own, all := container.Names(s, c)
+	for _, name := range own {
+		args = append(args, "--env="+name)
+	}
+	args = append(args, "--root", "--rw")
+	for _, name := range all {
 		args = append(args, "--env="+name)
 	}
 	for _, m := range mounts {

@@ -27,10 +27,9 @@ func TestWrap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append([]plan.Word{plan.Self()},
 		plan.Texts("job", "contain", "--runtime=enroot", "--step=serve", "--workdir=/out/run", "--",
-			"--root", "--rw", "--env=NVIDIA_VISIBLE_DEVICES=all",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+			"--env=NVIDIA_VISIBLE_DEVICES=all", "--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP", "--root", "--rw",
+			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
 			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
-			"--env=VLLM_HOST_IP",
 			"--mount=/out/run:/out/run:none:x-create=auto,rbind", "--mount=/data:/input:none:x-create=auto,rbind,ro",
 			"--site", "a b", "/cache/vllm.sqsh", "vllm", "serve", "m")...), s.Argv)
 

@@ -27,11 +27,11 @@ func TestWrap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, append([]plan.Word{plan.Self()},
 		plan.Texts("job", "contain", "--runtime=podman", "--step=serve", "--",
+			"--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP", "--device=nvidia.com/gpu=all",
 			"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--cgroups=disabled", "--http-proxy=false", "--security-opt=label=disable",
-			"--device=nvidia.com/gpu=all", "--workdir=/out/run",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
+			"--workdir=/out/run",
+			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
 			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
-			"--env=VLLM_HOST_IP",
 			"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
 			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
 

@@ -49,6 +49,7 @@ type backend struct {
 	tp, pp, dp []string // names of the options of the parallel sizes
 	attention  string   // the flag with which dp shares the ranks of tp, "" for none
 	noGPU      bool     // it only behaves as if
+	port       string   // an option with a port that each worker of a node needs for itself, "" for none
 	bootstrap  string   // option of prefill that takes the port at which decode finds it, with underscores, "" for none
 	registers  string   // the option that says how many instances one process registers, "" for one
 	booleans   serving.Booleans
@@ -61,17 +62,9 @@ var backends = map[string]*backend{
 		module: "dynamo.vllm", model: []string{"--model"},
 		tp: []string{"tensor_parallel_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp"},
 		dp:      []string{"data_parallel_size", "dp"},
-		planned: plannedModes, role: vllmRole,
+		planned: vllmPlanned, role: vllmRole,
 	},
-	"sglang": {
-		module: "dynamo.sglang", model: []string{"--model-path", "--served-model-name"},
-		bootstrap: "disaggregation_bootstrap_port", booleans: serving.StoreTrue,
-		tp: []string{"tensor_parallel_size", "tp_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp_size", "pp"},
-		dp: []string{"data_parallel_size", "dp_size", "dp"}, attention: "enable_dp_attention",
-		planned: map[string]string{"nnodes": "leave it out", "node_rank": "leave it out", "dist_init_addr": "leave it out",
-			"disaggregation_mode": saidByTable},
-		role: sglangRole,
-	},
+	"sglang": sglang, dsr1: sglang,
 	"mocker": {
 		module: "dynamo.mocker", model: []string{"--model-path", "--model-name"}, bootstrap: "bootstrap_ports",
 		noGPU: true, registers: "num_workers",
@@ -79,7 +72,28 @@ var backends = map[string]*backend{
 	},
 }
 
-const saidByTable = "the table that it stands in says it"
+var sglang = &backend{
+	module: "dynamo.sglang", model: []string{"--model-path", "--served-model-name"}, port: "port",
+	bootstrap: "disaggregation_bootstrap_port", booleans: serving.StoreTrue,
+	tp: []string{"tensor_parallel_size", "tp_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp_size", "pp"},
+	dp: []string{"data_parallel_size", "dp_size", "dp"}, attention: "enable_dp_attention",
+	planned: map[string]string{"nnodes": spanHint, "node_rank": spanHint, "dist_init_addr": spanHint,
+		"disaggregation_mode": saidByTable},
+	role: sglangRole,
+}
+
+const (
+	saidByTable = "the table that it stands in says it"
+	spanHint    = "leave it out; nodes_per_worker says it"
+)
+
+var vllmPlanned = map[string]string{
+	"disaggregation_mode": saidByTable, "is_prefill_worker": saidByTable, "is_decode_worker": saidByTable,
+	"nnodes": spanHint, "node_rank": spanHint, "master_addr": spanHint, "master_port": spanHint, "headless": spanHint,
+}
+
+// modelKeys are options of workers that dynamo.model says.
+var modelKeys = []string{"model", "model_path", "served_model_name", "model_name"}
 
 var plannedModes = map[string]string{
 	"disaggregation_mode": saidByTable, "is_prefill_worker": saidByTable, "is_decode_worker": saidByTable,

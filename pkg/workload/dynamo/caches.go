@@ -31,15 +31,11 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 		text, err := w.lmcache(cl)
 		c.Add(err)
 		s.Files = append(s.Files, plan.File{Name: lmcacheFile, Text: plan.Text(text)})
-		if strings.Contains(text, w.storage(cl)) {
-			s.Setup = append(s.Setup, plan.Step{Name: "storage_cache", Nodes: cl.All(), Container: true,
-				Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl)), Log: "logs/storage_cache-%t.log"})
-			if dir := w.cfg.StorageDir; dir != nil {
-				w.note(w.args.PosOf("storage_cache_dir"), "containers see storage_cache_dir only if it is mounted: add %q to "+
-					"extra_container_mounts; the folder of the run stays there", *dir+":"+*dir)
-			}
+		if strings.Contains(text, w.storage(cl, "lmcache")) {
+			w.addStorage(s, cl, "lmcache")
 		}
 	}
+	w.addKVBM(s, cl)
 	if t := w.cfg.HiCache; t != nil {
 		var text bytes.Buffer
 		if err := toml.NewEncoder(&text).Encode(t.Plain()); err != nil {
@@ -51,21 +47,59 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 	return c.Err()
 }
 
-// storage is the folder of LMCache's files: in the run's directory, or below storage_cache_dir. It is the run's own: what
-// an earlier run left in it would be found.
-func (w *Workload) storage(cl plan.Cluster) string {
+// storage is the folder of a cache's files: in the run's directory, or below storage_cache_dir. It is the run's own:
+// what an earlier run left in it would be found.
+func (w *Workload) storage(cl plan.Cluster, cache string) string {
 	if w.cfg.StorageDir == nil {
-		return path.Join(cl.Dir, "lmcache")
+		return path.Join(cl.Dir, cache)
 	}
-	return path.Join(*w.cfg.StorageDir, "profllm", cl.RunID, "lmcache")
+	return path.Join(*w.cfg.StorageDir, "profllm", cl.RunID, cache)
 }
+
+// addStorage makes that folder on every node.
+func (w *Workload) addStorage(s *plan.Service, cl plan.Cluster, cache string) {
+	name := cache + "_storage"
+	s.Setup = append(s.Setup, plan.Step{Name: name, Nodes: cl.All(), Container: true,
+		Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl, cache)), Log: "logs/" + name + "-%t.log"})
+	if w.cfg.StorageDir != nil {
+		w.note(w.args.PosOf("storage_cache_dir"), "the run's folder below storage_cache_dir stays there")
+	}
+}
+
+// stores reports whether a cache keeps files.
+func (w *Workload) stores() bool {
+	return w.cfg.LMCache != nil || w.kvbm(&w.prefill) || w.kvbm(&w.decode)
+}
+
+// storageMount is the mount by which containers see storage_cache_dir, "" where they need none.
+func (w *Workload) storageMount() string {
+	if w.cfg.StorageDir == nil || !path.IsAbs(*w.cfg.StorageDir) || !w.stores() {
+		return ""
+	}
+	return *w.cfg.StorageDir + ":" + *w.cfg.StorageDir
+}
+
+const (
+	lmcacheVariable = "LMCACHE_CONFIG_FILE"
+	hicacheVariable = "HICACHE_CONFIG_FILE"
+)
 
 // cacheEnv and cacheArgs tell a worker where the files are.
 func (w *Workload) cacheEnv(cl plan.Cluster) []plan.Var {
-	if w.cfg.LMCache == nil {
-		return nil
+	var env []plan.Var
+	file := func(name, file string) {
+		env = append(env, plan.Var{Name: name, Value: plan.Text(path.Join(cl.Dir, plan.FilesDir, file))})
 	}
-	return []plan.Var{{Name: "LMCACHE_CONFIG_FILE", Value: plan.Text(path.Join(cl.Dir, plan.FilesDir, lmcacheFile))}}
+	if w.cfg.LMCache != nil {
+		file(lmcacheVariable, lmcacheFile)
+	}
+	if w.cfg.HiCache != nil {
+		file(hicacheVariable, hicacheFile)
+	}
+	if w.stores() {
+		file("CUFILE_ENV_PATH_JSON", cuFile)
+	}
+	return env
 }
 
 func (w *Workload) cacheArgs(cl plan.Cluster) []plan.Word {
@@ -77,7 +111,7 @@ func (w *Workload) cacheArgs(cl plan.Cluster) []plan.Word {
 
 // checkCaches refuses caches that the backend does not have, and notes a controller that has nobody to control.
 func (w *Workload) checkCaches(c *source.Complaints) {
-	if t := w.cfg.HiCache; t != nil && w.service.Backend != "sglang" {
+	if t := w.cfg.HiCache; t != nil && w.backend.module != sglang.module {
 		c.Add(source.Errorf(t.Pos, "hicache is a cache of SGLang, but the backend is %s", w.service.Backend).
 			Hintf("remove the table, or set backend = \"sglang\""))
 	}
@@ -86,6 +120,10 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			c.Add(source.Errorf(t.Pos, "lmcache has unknown placeholders: %s", strings.Join(unknown, ", ")).
 				Hintf("known: %s; write {{ and }} for braces", strings.Join(placeholderNames, ", ")))
 		}
+		if w.service.Backend == "vllm" && !w.prefill.usesLMCache() && !w.decode.usesLMCache() {
+			w.note(t.Pos, "no worker reads the file of lmcache: name a connector of LMCache in kv_transfer_config, or set "+
+				"connector = \"lmcache\"")
+		}
 	}
 	if w.cfg.Controller != nil {
 		c.Add(source.Decode(w.cfg.Controller, &w.controller))
@@ -93,6 +131,14 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			w.note(w.cfg.Controller.Pos, "lmcache_controller has no effect: without [cmd_args.lmcache] no worker knows it")
 		}
 	}
+}
+
+// usesLMCache reports whether workers of a role are told to keep blocks in LMCache.
+func (r *role) usesLMCache() bool {
+	if v := r.args.Get("kv_transfer_config"); v != nil {
+		return says(v, "LMCache")
+	}
+	return slices.Contains(r.connectors, "lmcache") || hasOption(r.extra, "--kv-transfer-config")
 }
 
 // placeholderNames may stand in values of LMCache's file, in braces.
@@ -136,7 +182,7 @@ func texts(v *source.Value, visit func(string)) {
 func (w *Workload) lmcache(cl plan.Cluster) (string, error) {
 	values := map[string]string{
 		"frontend_node": "${addr:" + frontend + "}", "frontend_ip": "${addr:" + frontend + "}",
-		"results_dir": cl.Dir, "storage_cache_dir": w.storage(cl),
+		"results_dir": cl.Dir, "storage_cache_dir": w.storage(cl, "lmcache"),
 	}
 	node := yamlNode(&source.Value{Any: w.cfg.LMCache}, func(text string) string {
 		return placeholder.ReplaceAllStringFunc(text, func(m string) string {
@@ -202,9 +248,8 @@ func (w *Workload) addController(s *plan.Service) error {
 		return err
 	}
 	const name = "lmcache_controller"
-	first := plan.Slice{Offset: 0, Count: 1}
-	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: first, Helper: true, Timeout: plan.Seconds(controlWait),
-		Step: plan.Step{Name: name, Nodes: first, Container: true, Argv: plan.Texts(command...),
+	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: w.front, Helper: true, Timeout: plan.Seconds(controlWait),
+		Step: plan.Step{Name: name, Nodes: w.front, Container: true, Argv: plan.Texts(command...),
 			Log: "logs/" + name + "-%t.log", Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(name)}}}})
 	return nil
 }

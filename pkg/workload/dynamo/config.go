@@ -27,8 +27,10 @@ type Config struct {
 
 // service is [cmd_args.dynamo].
 type service struct {
-	Model   string `toml:"model"`   // Hugging Face id or path; default Qwen/Qwen3-0.6B.
-	Backend string `toml:"backend"` // vllm, sglang, or mocker, which needs no GPU (profllm); default vllm.
+	Model string `toml:"model"` // Hugging Face id or path; default Qwen/Qwen3-0.6B.
+	// vllm, sglang, sglang_dsr1, whose workers go over all nodes of their role, or mocker, which needs no GPU (profllm);
+	// default vllm.
+	Backend string `toml:"backend"`
 	// Version of Dynamo, whose options the commands have (profllm); default: the tag of the image, else the newest
 	// that profllm knows.
 	Version   string        `toml:"version"`
@@ -38,13 +40,16 @@ type service struct {
 	Ingress   string        `toml:"ingress_cmd"`    // Command of the frontend; default python3 -m dynamo.frontend.
 	NodeSetup *string       `toml:"node_setup_cmd"` // Shell text, run on every node before the service.
 	Port      int           `toml:"port"`           // Base of the frontend's port; default 8000.
-	EtcdCmd   string        `toml:"etcd_cmd"`       // Command of etcd, where there is one.
-	EtcdPort  int           `toml:"etcd_port"`      // Base of its port; default 2379.
-	NATSCmd   string        `toml:"nats_cmd"`       // Command of NATS, where there is one.
-	NATSPort  int           `toml:"nats_port"`      // Base of its port; default 4222.
-	Exporter  *source.Table `toml:"dcgm_exporter"`
-	Prefill   *source.Table `toml:"prefill_worker"`
-	Decode    *source.Table `toml:"decode_worker"`
+	// Node of the frontend, from 0 (profllm); default: that of the first worker of decode. One more node than the workers
+	// have is its own.
+	FrontendNode *int          `toml:"frontend_node"`
+	EtcdCmd      string        `toml:"etcd_cmd"`  // Command of etcd, where there is one.
+	EtcdPort     int           `toml:"etcd_port"` // Base of its port; default 2379.
+	NATSCmd      string        `toml:"nats_cmd"`  // Command of NATS, where there is one.
+	NATSPort     int           `toml:"nats_port"` // Base of its port; default 4222.
+	Exporter     *source.Table `toml:"dcgm_exporter"`
+	Prefill      *source.Table `toml:"prefill_worker"`
+	Decode       *source.Table `toml:"decode_worker"`
 
 	// How processes find each other: etcd, or file, on a folder of the run (profllm); default etcd over several
 	// nodes, since Dynamo watches the folder by inotify, which network file systems do not pass on.
@@ -63,11 +68,14 @@ type worker struct {
 	Regex *string       `toml:"worker_initialized_regex"` // Read, without effect: profllm counts what registered.
 	Multi bool          `toml:"multiple_workers_per_node"`
 	Nodes *source.Value `toml:"num_nodes"` // Nodes of the role; default 1. 0 prefill nodes: aggregated serving.
-	Hosts *string       `toml:"nodes"`
-	Args  *source.Table `toml:"args"` // Options of the worker.
+	Hosts *string       `toml:"nodes"`     // Hosts of the role, in place of num_nodes.
+	Args  *source.Table `toml:"args"`      // Options of the worker.
 	Extra *source.Value `toml:"extra_args"`
 	// Workers on each node (profllm); default 1, or as many as the GPUs suffice for with multiple_workers_per_node.
 	PerNode *int `toml:"workers_per_node"`
+	// Nodes that one worker goes over (profllm); default 1: num_nodes are as many workers. With it, num_nodes is a
+	// multiple of it, and its parallel sizes are those over all its nodes.
+	Span *int `toml:"nodes_per_worker"`
 }
 
 // Defaults of CloudAI's workload.

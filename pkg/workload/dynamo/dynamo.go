@@ -8,7 +8,6 @@ package dynamo
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -33,7 +32,9 @@ type Workload struct {
 	written         *source.Table // the whole test
 	args            *source.Table // cmd_args
 	table           *source.Table // of the service
+	env             *source.Table // extra_env_vars
 	allocated       int           // nodes
+	front           plan.Slice    // node of the frontend
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
 	controller      controller
 	exporter        exporter
@@ -46,7 +47,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) { return read(t
 
 func read(t scenario.Test, needImage bool) (*Workload, error) {
 	var c source.Complaints
-	w := &Workload{written: t.Table}
+	w := &Workload{written: t.Table, env: t.Env}
 	c.Add(source.Decode(t.CmdArgs, &w.cfg))
 	w.args = t.CmdArgs
 	if w.cfg.Dynamo == nil {
@@ -74,6 +75,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkCommands(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
+	w.checkConstraints(t.Constraints, &c)
 	w.noEffect()
 	return w, c.Err()
 }
@@ -111,9 +113,13 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 		ClientNodes: plan.Slice{Offset: 0, Count: 1},
 		Endpoint:    plan.Endpoint{Port: frontend}, EndpointRole: frontend,
 	}
+	if err := w.placeFrontend(cl.Nodes, list); err != nil {
+		return s, err
+	}
 	if note := w.idle(cl.Nodes, list); note != "" {
 		w.notes = append(w.notes, note)
 	}
+	w.addOrder(&s, cl)
 	w.addSetup(&s, cl)
 	planes := w.planes(cl)
 	w.addControl(&s, planes)
@@ -167,6 +173,9 @@ func (w *Workload) metricsURLs(list []instance) []plan.Word {
 	urls := []plan.Word{page(frontend, frontend)}
 	for _, one := range list {
 		urls = append(urls, page(one.name, one.name))
+		if w.kvbm(one.role) && w.kvbmMeasured() {
+			urls = append(urls, page(one.name, one.kvbmMetrics()))
+		}
 	}
 	if !w.exporter.Enabled {
 		return urls
@@ -189,15 +198,6 @@ func (w *Workload) wait() plan.Seconds {
 	return plan.Seconds(defaultWait * time.Second)
 }
 
-// Bases of the ports of workers. Those of one node lie plan.Slots apart, since every port moves with the job's slot, and
-// there is room for maxWorkers of each role.
-const (
-	systemPort    = 15000 // health and metrics of a worker
-	nixlPort      = 18300 // NIXL's side channel
-	eventPort     = 21600 // KV events
-	bootstrapPort = 24900 // where decode finds prefill, of SGLang and the mocker
-)
-
 // addWorker adds a role that runs one worker.
 func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
 	r := one.role
@@ -209,19 +209,21 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		argv = append(argv, plan.Texts(option, w.service.Model)...)
 	}
 	s.Ports = append(s.Ports, one.port(one.name, systemPort, 1))
-	env := slices.Concat([]plan.Var{
+	env := []plan.Var{ // what differs between workers comes first, so that the script says the rest once
 		{Name: "PROFLLM_ROLE", Value: plan.Text(one.name)},
 		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
-		{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}, // before the port alone did it
-	}, planes.env(), w.cacheEnv(cl))
-	if !w.backend.noGPU {
-		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
 	if w.service.Backend == "vllm" {
 		env = append(env, vllmEnv(s, one)...)
 	}
-	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r),
-		w.events(one), w.cacheArgs(cl), r.extra)
+	if !w.backend.noGPU {
+		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
+	}
+	env = slices.Concat(env, []plan.Var{{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}}, // before the port alone did it
+		planes.env(), w.cacheEnv(cl), w.kvbmEnv(s, one, cl))
+	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
+		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
+	argv = w.overNodes(s, one, w.localized(cl, argv))
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -234,68 +236,18 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	if !w.backend.noGPU {
 		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
 	}
+	if r.span > 1 {
+		out.Executor = "mp, because a worker has several nodes"
+	}
 	s.Config[r.kind] = r.settings()
 	s.Roles = append(s.Roles, out)
 	return nil
 }
 
-// port is a port of a worker. Those of the workers of one node lie apart.
-func (i instance) port(name string, base, count int) plan.Port {
-	return plan.Port{Name: name, Base: base + i.place*plan.Slots, Step: 1, Count: count, Role: i.name}
-}
-
-// vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
-func vllmEnv(s *plan.Service, one instance) []plan.Var {
-	side, events := one.port(one.name+"_nixl", nixlPort, one.role.tp), one.port(one.name+"_events", eventPort, 1)
-	s.Ports = append(s.Ports, side, events)
-	return []plan.Var{
-		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
-		{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(side.Name)}},
-		{Name: "DYN_VLLM_KV_EVENT_PORT", Value: plan.Word{plan.PortNumber(events.Name)}},
-	}
-}
-
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that asks. Since 1.0
-// nothing else makes it do so.
-func (w *Workload) events(one instance) []plan.Word {
-	r := one.role
-	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||
-		hasOption(r.extra, "--kv-events-config") || !strings.Contains(w.service.Ingress, "--router-mode kv") {
-		return nil
-	}
-	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
-		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
-}
-
-// bootstrap is the option by which a worker of prefill is found, where the backend has one.
-func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
-	if one.role.kind != prefill || w.backend.bootstrap == "" {
-		return nil
-	}
-	base := bootstrapPort
-	if n, ok := intOf(one.role.args.Get(w.backend.bootstrap)); ok {
-		base = n
-	}
-	var ports plan.Word
-	for k := range w.registers(one.role) {
-		name := one.name + "_bootstrap"
-		if k > 0 {
-			name += fmt.Sprint("_", k)
-		}
-		port := one.port(name, base+k*maxWorkers*plan.Slots, 1)
-		s.Ports = append(s.Ports, port)
-		if k > 0 {
-			ports = plan.Concat(ports, ",")
-		}
-		ports = plan.Concat(ports, plan.PortNumber(name))
-	}
-	return []plan.Word{plan.Text("--" + strings.ReplaceAll(w.backend.bootstrap, "_", "-")), ports}
-}
-
 // frontend is the role that clients ask.
 const frontend = "frontend"
 
-// addFrontend adds what routes requests to the workers, on the node of the first. It is ready once every worker has
+// addFrontend adds what routes requests to the workers. It is ready once every worker has
 // registered there.
 func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
 	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"), "python3", "-m", "dynamo.frontend")
@@ -303,17 +255,16 @@ func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) 
 		return err
 	}
 	argv = append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
-	node := plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
 	expect := map[string]int{}
 	for _, one := range list {
 		expect[component(one.role.kind)] += w.registers(one.role)
 	}
-	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: w.service.Port, Step: 1, Count: 1, Role: list[0].name})
+	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: w.service.Port, Step: 1, Count: 1, Role: frontend})
 	s.Roles = append(s.Roles, plan.Role{
-		Name: frontend, Nodes: node, Router: true, Timeout: w.wait(),
+		Name: frontend, Nodes: w.front, Router: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: frontend, Path: "/health", Instances: expect,
 			Model: w.service.Model},
-		Step: plan.Step{Name: frontend, Nodes: node, Container: true, Argv: argv, Log: "logs/frontend-%t.log",
+		Step: plan.Step{Name: frontend, Nodes: w.front, Container: true, Argv: argv, Log: "logs/frontend-%t.log",
 			Env: append([]plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(frontend)}}, planes.env()...)},
 	})
 	return nil

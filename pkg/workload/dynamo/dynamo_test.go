@@ -496,10 +496,6 @@ func TestConnectors(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, argv(roleOf(t, s, "decode")), "--connector lmcache nixl")
 	}
-	for _, form := range []string{`"kvbm nixl"`, `["kvbm", "nixl"]`, `"kvbm,nixl"`} {
-		_, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = "+form, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
-		require.ErrorContains(t, err, "the connector kvbm is not supported yet")
-	}
 	s, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = \"nixl\"\nkv-transfer-config = \"{}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(s.Notes, "\n"), "connector has no effect: kv_transfer_config says it")
@@ -527,7 +523,7 @@ cmd = "lmcache_controller --monitor-ports {\"pull\":8300}"
 func TestLMCache(t *testing.T) {
 	s, err := serve(t, lmcache, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
-	require.Equal(t, []plan.File{{Name: lmcacheFile, Text: plan.Text(`chunk_size: 256
+	require.Equal(t, plan.File{Name: lmcacheFile, Text: plan.Text(`chunk_size: 256
 zeta: "yes"
 local_cpu: true
 lmcache_worker_ports:
@@ -539,10 +535,10 @@ extra_config:
   nixl_path: /run/lmcache
   out: /run/x
   max: 6.5
-`)}}, s.Files)
+`)}, s.Files[0])
 	require.Equal(t, "/run/files/"+lmcacheFile, env(roleOf(t, s, "prefill"), "LMCACHE_CONFIG_FILE"))
 	require.Equal(t, `lmcache_controller --monitor-ports {"pull":8300}`, argv(roleOf(t, s, "lmcache_controller")))
-	at := slices.IndexFunc(s.Setup, func(x plan.Step) bool { return x.Name == "storage_cache" })
+	at := slices.IndexFunc(s.Setup, func(x plan.Step) bool { return x.Name == "lmcache_storage" })
 	require.GreaterOrEqual(t, at, 0, "the folder is made")
 	require.Equal(t, plan.Slice{Count: 2}, s.Setup[at].Nodes)
 
@@ -550,7 +546,10 @@ extra_config:
 	require.NoError(t, err)
 	text, _ := s.Files[0].Text.Literal()
 	require.Contains(t, text, "nixl_path: /mnt/fast/profllm/exp_1/lmcache\n")
-	require.Contains(t, strings.Join(s.Notes, "\n"), "add \"/mnt/fast:/mnt/fast\" to extra_container_mounts")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "the run's folder below storage_cache_dir stays there")
+	prepared, err := Prepared(test(t, "storage_cache_dir = \"/mnt/fast\"\n"+lmcache))
+	require.NoError(t, err)
+	require.Equal(t, []string{"/mnt/fast:/mnt/fast"}, prepared.Mounts, "containers see it")
 
 	_, err = serve(t, strings.ReplaceAll(lmcache, "results_dir", "rezults")+"\n[lmcache.more]\na = \"{Also}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "lmcache has unknown placeholders: Also, rezults")
@@ -558,16 +557,6 @@ extra_config:
 
 // What is not run yet is refused, not left out.
 func TestNotYet(t *testing.T) {
-	for args, want := range map[string]string{
-		"[dynamo.decode_worker]\nnodes = \"n1,n2\"":             "decode_worker.nodes is not supported yet",
-		"startup_cmd = \"x > $CLOUDAI_RUNTIME_FILE\"\n[dynamo]": "CLOUDAI_RUNTIME_FILE",
-	} {
-		w, err := read(test(t, args), false)
-		require.NoError(t, err, "it can be read")
-		require.Contains(t, w.NotRunnable(), want)
-		_, err = w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 1})
-		require.ErrorContains(t, err, want)
-	}
 	w, err := New(test(t, "[dynamo]"), false)
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 1, Simulated: true})

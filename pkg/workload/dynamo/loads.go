@@ -18,10 +18,16 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	if err != nil {
 		return t, err
 	}
-	if !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0 {
+	var c source.Complaints
+	switch {
+	case w.hosted():
+		w.askHosts(&t, &c)
+	case !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0:
 		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
 	}
-	var c source.Complaints
+	if mount := w.storageMount(); mount != "" && !slices.Contains(t.Mounts, mount) {
+		t.Mounts = append(slices.Clone(t.Mounts), mount)
+	}
 	l := loads{test: &t, complaints: &c}
 	if w.cfg.Accuracy != nil {
 		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)
@@ -194,12 +200,14 @@ func (l *loads) phases(v *source.Value, base tool) {
 		}
 		seen[name] = true
 		own := l.tool(t.Without("name"), "aiperf_phases")
-		if own.Cmd != nil || own.Continue != nil {
-			l.complaints.Add(source.Errorf(e.Pos, "cmd_args.aiperf_phases: cmd and continue_on_phase_failure of a phase are not "+
-				"supported yet").Hintf("write them in [cmd_args.aiperf]"))
-		}
 		phase := scenario.Phase{Name: name, BenchArgs: own.arguments(l.complaints), Cache: "keep", Pos: e.Pos,
 			BeforeLoad: own.Setup}
+		if own.Cmd != nil {
+			phase.ClientProgram = l.program(*own.Cmd, t.PosOf("cmd"))
+		}
+		if own.Continue != nil {
+			phase.StopOnFailure = new(!*own.Continue)
+		}
 		between := cmp.Or(own.Between, base.Between)
 		if between != nil && i < len(list)-1 && *between != "true" {
 			phase.AfterLoad = between

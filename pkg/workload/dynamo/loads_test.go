@@ -48,6 +48,33 @@ setup-cmd = "other"
 	require.Equal(t, "other", *p.Phases[2].BeforeLoad)
 }
 
+// A phase can have a client of its own, and say whether it is the last if it fails. An empty list is one load.
+//
+// covers: U-37
+func TestKeysOfAPhase(t *testing.T) {
+	p, err := Prepared(test(t, `[dynamo]
+[aiperf]
+cmd = "aiperf profile"
+continue-on-phase-failure = true
+[[aiperf_phases]]
+name = "one"
+cmd = "/opt/b/aiperf profile"
+[[aiperf_phases]]
+name = "two"
+continue-on-phase-failure = false
+`))
+	require.NoError(t, err)
+	require.False(t, p.StopOnFailure)
+	require.Equal(t, []string{"/opt/b/aiperf"}, []string(p.Phases[0].ClientProgram))
+	require.Nil(t, p.Phases[0].StopOnFailure)
+	require.Empty(t, p.Phases[1].ClientProgram)
+	require.True(t, *p.Phases[1].StopOnFailure)
+	p, err = Prepared(test(t, "aiperf_phases = []\n[dynamo]"))
+	require.NoError(t, err)
+	require.Empty(t, p.Phases)
+	require.Equal(t, "aiperf", p.Client)
+}
+
 // Who measures, and what CloudAI would pass over in silence.
 //
 // covers: P-1, U-9

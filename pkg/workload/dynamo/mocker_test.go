@@ -57,7 +57,7 @@ func TestMocker(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "decode 0,0,0 prefill 0,0", workers(s))
 	require.Equal(t, "python3 -m dynamo.mocker --model-path org/m --model-name org/m --disaggregation-mode prefill "+
-		"--bootstrap-ports ${port:prefill_1_bootstrap} --speedup-ratio 2 --enable-prefix-caching --max-num-seqs 4",
+		"--speedup-ratio 2 --enable-prefix-caching --max-num-seqs 4 --bootstrap-ports ${port:prefill_1_bootstrap}",
 		argv(roleOf(t, s, "prefill_1")))
 	require.Equal(t, "python3 -m dynamo.frontend --router-mode kv --namespace a b --http-port ${port:frontend}",
 		argv(roleOf(t, s, frontend)))

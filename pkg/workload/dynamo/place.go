@@ -26,14 +26,12 @@ type instance struct {
 // Nodes is how many nodes a test needs that names none: each role has nodes of its own.
 func (w *Workload) Nodes() int { return w.prefill.nodes + w.decode.nodes }
 
-// shared reports whether prefill and decode have nodes in common.
-func (w *Workload) shared(nodes int) bool { return w.prefill.nodes > 0 && nodes < w.Nodes() }
-
 // place puts the workers on nodes: decode on the first, prefill on the next, or from the first on where there are too
 // few for both. This is CloudAI's order.
 func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	p, d := &w.prefill, &w.decode
-	if err := w.fits(cl.Nodes); err != nil {
+	decode, prefill, err := w.roleNodes(cl.Nodes)
+	if err != nil {
 		return nil, err
 	}
 	all := cl.VisibleGPUs
@@ -44,14 +42,17 @@ func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	if w.backend.noGPU {
 		all = nil
 	}
-	list, err := w.onNodes(d, 0, all, 0)
+	p.wide(len(all))
+	d.wide(len(all))
+	shared := slices.ContainsFunc(prefill, func(n int) bool { return slices.Contains(decode, n) })
+	list, err := w.onNodes(d, decode, all, 0, shared)
 	if err == nil && p.nodes > 0 {
-		first, taken := d.nodes, 0
-		if w.shared(cl.Nodes) {
-			first, taken = 0, d.world()*max(d.perNode, 1)
+		taken := 0
+		if shared {
+			taken = d.each() * max(d.perNode, 1)
 		}
 		var more []instance
-		more, err = w.onNodes(p, first, all, taken)
+		more, err = w.onNodes(p, prefill, all, taken, shared)
 		list = append(list, more...)
 	}
 	number(list)
@@ -81,15 +82,17 @@ func sharing(p, d int) string {
 	return fmt.Sprintf(", or %d for shared ones", max(p, d))
 }
 
-// onNodes are the workers of a role on its nodes from first on. Each takes the next of a node's GPUs, behind those
-// that another role has; the only one of a node that it has to itself takes them all.
-func (w *Workload) onNodes(r *role, first int, all []int, taken int) ([]instance, error) {
-	g := r.world()
+// onNodes are the workers of a role on its nodes. Each takes the next of a node's GPUs, behind those that another role
+// has; the only one of a node that it has to itself takes them all. One over several nodes has the same on each.
+func (w *Workload) onNodes(r *role, nodes, all []int, taken int, shared bool) ([]instance, error) {
+	if err := w.checkSpan(r, nodes); err != nil {
+		return nil, err
+	}
+	g := r.each()
 	each := r.perNode
-	shared := taken > 0 || w.shared(w.allocated)
 	switch {
 	case each > 0:
-	case shared || !r.multi || w.backend.noGPU:
+	case shared || !r.multi || w.backend.noGPU || r.span > 1:
 		each = 1
 	default:
 		each = len(all) / max(g, 1)
@@ -100,12 +103,12 @@ func (w *Workload) onNodes(r *role, first int, all []int, taken int) ([]instance
 		return nil, source.Errorf(r.sizePos(), "%s needs %s on each node (%s with tensor parallel size %d x pipeline "+
 			"parallel size %d), but %d of %d are free", r.kind, quantity.Count(n*g, "GPU"), quantity.Count(n, "worker"),
 			r.tp, r.pp, max(free, 0), len(all)).
-			Hintf("lower the sizes, or give each role nodes of its own")
+			Hintf("lower the sizes, give each role nodes of its own, or set nodes_per_worker for workers over several nodes")
 	}
 	var list []instance
-	for node := range r.nodes {
+	for node := 0; node < len(nodes); node += r.span {
 		for i := range each {
-			one := instance{role: r, index: len(list), nodes: plan.Slice{Offset: first + node, Count: 1}}
+			one := instance{role: r, index: len(list), nodes: plan.Slice{Offset: nodes[node], Count: r.span}}
 			switch {
 			case w.backend.noGPU:
 			case each == 1 && !shared && !w.frugal:
@@ -124,14 +127,31 @@ func (w *Workload) onNodes(r *role, first int, all []int, taken int) ([]instance
 	return list, nil
 }
 
-// number says which worker of its node each is.
+// number says which worker of its nodes each is.
 func number(list []instance) {
 	seen := map[int]int{}
 	for i := range list {
-		node := list[i].nodes.Offset
-		list[i].place = seen[node]
-		seen[node]++
+		one := &list[i]
+		for n := one.nodes.Offset; n < one.nodes.End(); n++ {
+			one.place = max(one.place, seen[n])
+		}
+		for n := one.nodes.Offset; n < one.nodes.End(); n++ {
+			seen[n] = one.place + 1
+		}
 	}
+}
+
+// placeFrontend chooses the node of the frontend.
+func (w *Workload) placeFrontend(nodes int, list []instance) error {
+	w.front = plan.Slice{Offset: list[0].nodes.Offset, Count: 1}
+	if n := w.service.FrontendNode; n != nil {
+		if *n < 0 || *n >= nodes {
+			return source.Errorf(w.table.PosOf("frontend_node"), "frontend_node is %d, but the job has %s", *n,
+				quantity.Count(nodes, "node")).Hintf("nodes count from 0; set num_nodes for one more than the workers have")
+		}
+		w.front.Offset = *n
+	}
+	return nil
 }
 
 // nodesPos is where the number of the test's nodes is said.
@@ -146,9 +166,11 @@ func (w *Workload) nodesPos() source.Pos {
 
 // idle says which nodes have no worker.
 func (w *Workload) idle(nodes int, list []instance) string {
-	used := map[int]bool{}
+	used := map[int]bool{w.front.Offset: true}
 	for _, one := range list {
-		used[one.nodes.Offset] = true
+		for n := one.nodes.Offset; n < one.nodes.End(); n++ {
+			used[n] = true
+		}
 	}
 	var names []string
 	for n := range nodes {
@@ -170,10 +192,15 @@ type role struct {
 	args    *source.Table // options, with underscores
 	extra   []plan.Word
 	nodes   int
-	perNode int // 0: not said
+	hosts   []string // that it names, none: it takes the next
+	span    int      // nodes of one worker
+	perNode int      // 0: not said
 	multi   bool
 	tp, pp  int
 	dp      int
+	whole   bool // sglang_dsr1 without sizes: all GPUs of its nodes
+	// ranks of attention that share those of tp; 0: none are said
+	attention int
 
 	connectors []string
 }
@@ -194,7 +221,8 @@ func (r *role) pos(key string) source.Pos { return r.table.PosOf(key) }
 
 // sizePos is where the largest parallel size stands.
 func (r *role) sizePos() source.Pos {
-	for _, name := range []string{"tensor_parallel_size", "tp_size", "tp", "pipeline_parallel_size", "data_parallel_size"} {
+	for _, name := range []string{"tensor_parallel_size", "tp_size", "tp", "pipeline_parallel_size", "pp_size", "pp",
+		"data_parallel_size", "dp_size", "dp"} {
 		if r.args.Has(name) {
 			return r.args.PosOf(name)
 		}
@@ -204,7 +232,7 @@ func (r *role) sizePos() source.Pos {
 
 // readRole decodes one table of workers.
 func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) role {
-	r := role{kind: kind, nodes: 1, table: source.NewTable(source.Pos{})}
+	r := role{kind: kind, nodes: 1, span: 1, table: source.NewTable(source.Pos{})}
 	if t != nil {
 		r.table = decode(t, &r.worker, c)
 	}
@@ -222,6 +250,8 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 			r.perNode = 1
 		}
 	}
+	r.readHosts(c)
+	r.readSpan(w.service.Backend, c)
 	r.extra = w.extraArgs(&r, c)
 	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
 		r.connectors = connectorNames(w.service.Connector, c)
@@ -230,6 +260,7 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	if isOn(r.args.Get(w.backend.attention)) {
 		r.dp = 1
 	}
+	r.whole = w.service.Backend == dsr1 && r.sizePos() == r.table.Pos
 	for _, key := range names(w.backend.planned) {
 		if v := r.args.Get(key); v != nil && !r.agrees(key, v) {
 			c.Add(source.Errorf(v.Pos, "%s.args.%s: profllm sets this option itself", r.label(), key).
@@ -255,7 +286,7 @@ func (r *role) agrees(key string, v *source.Value) bool {
 
 // options are those of a role as words, less what profllm writes itself.
 func (w *Workload) options(r *role) []plan.Word {
-	drop := []string{"model", "model_path", "served_model_name", "model_name", "connector", w.backend.bootstrap}
+	drop := append([]string{"connector", w.backend.bootstrap, w.backend.port}, modelKeys...)
 	for key := range w.backend.planned {
 		drop = append(drop, key)
 	}

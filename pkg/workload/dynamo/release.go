@@ -140,9 +140,10 @@ func (w *Workload) noEffect() {
 	if w.cfg.StartupImage != nil && w.cfg.StartupCmd == nil {
 		w.note(w.args.PosOf("startup_cmd_docker_image"), "startup_cmd_docker_image has no effect without startup_cmd")
 	}
-	if w.cfg.StorageDir != nil && w.cfg.LMCache == nil {
-		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without [cmd_args.lmcache]")
+	if w.cfg.StorageDir != nil && !w.stores() {
+		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without [cmd_args.lmcache] or KVBM")
 	}
+	w.noEffectOfNames()
 	if w.prefill.kind != w.decode.kind && w.decode.kind != aggregated && w.backend.noGPU {
 		for _, r := range []*role{&w.prefill, &w.decode} {
 			if r.multi {
@@ -153,27 +154,38 @@ func (w *Workload) noEffect() {
 	}
 }
 
-// notYet are complaints about what CloudAI does and profllm does not do yet. Such a test can be read, and cannot run.
-func (w *Workload) notYet() (list []*source.Error) {
-	for _, r := range []struct {
-		name string
-		*role
-	}{{"prefill_worker", &w.prefill}, {"decode_worker", &w.decode}} {
-		if r.Hosts != nil && *r.Hosts != "" {
-			list = append(list, source.Errorf(r.pos("nodes"), "%s.nodes is not supported yet", r.name).
-				Hintf("remove it; nodes of the test names hosts, of which decode has the first"))
-		}
-	}
+// noEffectOfNames notes models that workers name and that dynamo.model replaces, and variables that the plan sets.
+func (w *Workload) noEffectOfNames() {
 	for _, r := range []*role{&w.prefill, &w.decode} {
-		if slices.Contains(r.connectors, "kvbm") {
-			list = append(list, source.Errorf(r.pos("args"), "%s: the connector kvbm is not supported yet", r.label()).
-				Hintf("write vLLM's own words, kv_transfer_config, and the variables of KVBM in extra_env_vars"))
+		for _, key := range modelKeys {
+			if text, _ := r.args.Get(key).Text(); text != "" && text != w.service.Model {
+				w.note(r.args.PosOf(key), "%s has no effect: every process serves dynamo.model, %s", key, w.service.Model)
+			}
 		}
 	}
-	if text := w.cfg.StartupCmd; text != nil && strings.Contains(*text, "CLOUDAI_RUNTIME_FILE") {
-		list = append(list, source.Errorf(w.args.PosOf("startup_cmd"),
-			"startup_cmd writes CLOUDAI_RUNTIME_FILE, whose replacements are not supported yet").
-			Hintf("write the files that the servers read in [Tests.files]"))
+	for _, name := range plannedVariables {
+		if w.env.Has(name) {
+			w.note(w.env.PosOf(name), "%s has no effect: the plan gives each process its own", name)
+		}
+	}
+	if w.cfg.LMCache == nil && w.env.Has(lmcacheVariable) {
+		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: placeholders are filled in in "+
+			"[cmd_args.lmcache] only", lmcacheVariable)
+	}
+}
+
+// plannedVariables are those that every process gets by itself.
+var plannedVariables = []string{"DYN_SYSTEM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT", "DYN_VLLM_KV_EVENT_PORT",
+	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "ETCD_ENDPOINTS", "NATS_SERVER"}
+
+// notYet are complaints about tests that can be read, and cannot run as they are.
+func (w *Workload) notYet() (list []*source.Error) {
+	for _, r := range []*role{&w.prefill, &w.decode} {
+		if v := r.args.Get("kv_transfer_config"); v != nil && slices.Contains(r.connectors, "kvbm") && !usesKVBM(v) {
+			list = append(list, source.Errorf(r.connectorPos(w), "%s: connector names kvbm, but kv_transfer_config (%s), which "+
+				"wins, does not: KVBM would not run", r.label(), v.Pos).
+				Hintf("remove kv_transfer_config, or write KVBM's connector there"))
+		}
 	}
 	return list
 }

@@ -2,8 +2,12 @@ package dynamo
 
 import (
 	"cmp"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -11,7 +15,11 @@ import (
 // node_setup_cmd, whose failure does not. Both are shell text.
 func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	if text := w.cfg.StartupCmd; text != nil && *text != "" {
-		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", *text),
+		script := *text
+		if w.localizes() {
+			script = runtimeFile(cl) + script
+		}
+		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script),
 			Log: "logs/startup-%t.log"}
 		if image := w.cfg.StartupImage; image != nil {
 			step.Container, step.Image = true, *image
@@ -22,6 +30,30 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 		s.Setup = append(s.Setup, plan.Step{Name: "node_setup", Nodes: cl.All(), Container: true, Optional: true,
 			Argv: plan.Texts("bash", "-c", *text), Log: "logs/node_setup-%t.log"})
 	}
+}
+
+// runtimeVariable names the file in which startup_cmd says what each node's servers shall read in place of what stands
+// in their files.
+const runtimeVariable = "CLOUDAI_RUNTIME_FILE"
+
+// localizes reports whether startup_cmd writes that file.
+func (w *Workload) localizes() bool {
+	return w.cfg.StartupCmd != nil && strings.Contains(*w.cfg.StartupCmd, runtimeVariable)
+}
+
+// runtimeFile tells startup_cmd which file that is.
+func runtimeFile(cl plan.Cluster) string {
+	dir := shell.Quote(path.Join(cl.Dir, "runtime"))
+	return "mkdir -p " + dir + " && export " + runtimeVariable + "=" + dir + `/"${SLURMD_NODENAME:-$(hostname)}".json || exit
+`
+}
+
+// localized is a worker's command, which reads the files of its node.
+func (w *Workload) localized(cl plan.Cluster, argv []plan.Word) []plan.Word {
+	if !w.localizes() {
+		return argv
+	}
+	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir, "--"), argv)
 }
 
 // exporter is [cmd_args.dynamo.dcgm_exporter].

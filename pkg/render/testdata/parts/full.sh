@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 
 RUN=/out/s/a/0
@@ -79,36 +79,27 @@ GUARD=$!
 
 # serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
-  vllm serve m &
-ROLES+=("serve=$!")
+  vllm serve m & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
 if [ "${PHASES[-1]}" = 1/load=0 ]; then
-
 phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   vllm bench
-
 fi
 
 phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
 if [ "${PHASES[-1]}" = 2/load=0 ]; then
-
 phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output=/out/s/a/2/logs/bench-%t.log \
   vllm bench
-
 phase 2/eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/eval-%t.log \
   eval
-
 fi
 
 "$PROFLLM" job enough --run "$RUN" --name 1.r2 || phase 1.r2/load "$PROFLLM" job load --run "$RUN" --name 1.r2
 if [ "${PHASES[-1]}" = 1.r2/load=0 ]; then
-
 phase 1.r2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
   vllm bench
-
 fi

@@ -16,7 +16,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario shapes-aiperf, test aiperf, iteration 0, run exp_20260304_050607_803fee.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0
@@ -77,29 +77,22 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=('--container-image=registry.example#forge/sglang:1'
+  '--container-mounts=/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0:/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf'
+  '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,HF_HOME,HF_HUB_CACHE' --container-mount-home
+  --container-writable) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5, ready when /health answers on port 8300 + slot of the job
-step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
-  '--container-image=registry.example#forge/sglang:1' \
-  --container-mounts=/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0:/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
-  --container-writable \
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 SGLANG_HOST_IP="$SERVE_ADDR" \
-  python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  '--container-image=registry.example#forge/sglang:1' \
-  --container-mounts=/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0:/shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,HF_HOME,HF_HUB_CACHE --container-mount-home \
-  --container-writable \
-  env PROFLLM_ROLE=client \
-  /opt/aiperf/bin/python -m aiperf profile --model forge/hammer-9b --endpoint-type chat --streaming \
-  --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-count 24 --brand-new 'x y' \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client /opt/aiperf/bin/python -m aiperf profile --model forge/hammer-9b --endpoint-type chat \
+  --streaming --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-count 24 --brand-new 'x y' \
   --extra-inputs '{"ignore_eos":true,"note":"it'\''s $HOME"}' --header 'a: b' \
   --artifact-dir /shared/results/shapes-aiperf_2026-03-04_05-06-07/aiperf/0/raw --no-server-metrics \
   --no-gpu-telemetry --ui none

@@ -17,7 +17,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.five.nodes, iteration 0, run exp_20260304_050607_b7924a.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
 #   decode: nodes 3-4, GPUs 0,1,2,3,4,5, ready when /health answers on port 9000 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
@@ -82,13 +82,17 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=('--container-image=registry.example#forge/vllm:2.1'
+  '--container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro'
+  '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE'
+  --container-mount-home --container-writable) # words of several steps
+BOX2=('--container-image=registry.example#forge/vllm:2.1'
+  '--container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf'
+  '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE'
+  --container-mount-home --container-writable) # words of several steps
 
 # prefill: nodes 0-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
-step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/prefill-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
-  --container-mount-home --container-writable \
+step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_WORKER_MULTIPROC_METHOD=spawn \
   "$PROFLLM" job ray --nodes 3 --head "$PREFILL_ADDR" --port "$PREFILL_RAY_PORT" --timeout 15m0s \
@@ -101,15 +105,10 @@ step --job-name=prefill --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --
   --host 0.0.0.0 --port "$PREFILL_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 6 \
   --pipeline-parallel-size 3 --seed 17 --distributed-executor-backend ray \
-  --profiler-config '{"profiler":"cuda"}' &
-ROLES+=("prefill=$!")
+  --profiler-config '{"profiler":"cuda"}' & ROLES+=("prefill=$!")
 
 # decode: nodes 3-4, GPUs 0,1,2,3,4,5, ready when /health answers on port 9000 + slot of the job
-step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
-  --container-mount-home --container-writable \
+step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_WORKER_MULTIPROC_METHOD=spawn \
   "$PROFLLM" job ray --nodes 2 --head "$DECODE_ADDR" --port "$DECODE_RAY_PORT" --timeout 15m0s \
@@ -121,18 +120,14 @@ step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   --stats=false env PROFLLM_PROFILED=exp_20260304_050607_b7924a/decode vllm serve forge/hammer-9b --host 0.0.0.0 \
   --port "$DECODE_PORT" --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' \
   --enforce-eager --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 12 \
-  --seed 17 --distributed-executor-backend ray --profiler-config '{"profiler":"cuda"}' &
-ROLES+=("decode=$!")
+  --seed 17 --distributed-executor-backend ray --profiler-config '{"profiler":"cuda"}' & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
-  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" --decode http://"$DECODE_ADDR":"$DECODE_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase api_check step --job-name=api_check --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/api_check-%t.log \
@@ -142,26 +137,14 @@ phase api_check step --job-name=api_check --relative=0 --nodes=1 --ntasks=1 --nt
 
 phase load "$PROFLLM" job load --run "$RUN" --name ''
 if [ "${PHASES[-1]}" = load=0 ]; then
-
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
-  --container-mount-home --container-writable \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model forge/hammer-9b --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 640 \
-  --random-output-len 48 --max-concurrency 12 --num-prompts 240 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX2[@]}" \
+  env PROFLLM_ROLE=client vllm bench serve --model forge/hammer-9b --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --random-input-len 640 --random-output-len 48 --max-concurrency 12 --num-prompts 240 \
   --result-dir /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
-
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0:/shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/forge/profllm/evals__release_7:/evals,/forge/profllm/tools__0123abc:/git/tools__0123abc,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf \
-  --container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE \
-  --container-mount-home --container-writable \
-  env PROFLLM_ROLE=client \
-  python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" --num-questions 90 \
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX2[@]}" \
+  env PROFLLM_ROLE=client python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
+  --num-questions 90 \
   --save-results /shared/results/shapes_2026-03-04_05-06-07/apart.five.nodes/0/raw/vllm-gsm8k.json
-
 fi

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario aiperf, test curve, iteration 0, run exp_20260304_050607_cb704e.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/aiperf_2026-03-04_05-06-07/curve/0/1
@@ -66,55 +66,43 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BENCH_COMMAND=(env PROFLLM_ROLE=client /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming
+  --url http://"$SERVE_ADDR":"$SERVE_PORT") # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
-  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
 if [ "${PHASES[-1]}" = 1/load=0 ]; then
-
-phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming \
-  --url http://"$SERVE_ADDR":"$SERVE_PORT" --concurrency 4 --request-count 20 --synthetic-input-tokens-mean 1024 \
-  --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
+phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --concurrency 4 --request-count 20 --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 \
+  --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
   --goodput 'time_to_first_token:500 inter_token_latency:50' \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/1/raw --no-server-metrics --no-gpu-telemetry \
   --ui none
-
 fi
 
 phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
 if [ "${PHASES[-1]}" = 2/load=0 ]; then
-
-phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming \
-  --url http://"$SERVE_ADDR":"$SERVE_PORT" --concurrency 16 --request-count 80 \
-  --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}' \
-  --random-seed 7 --use-server-token-count --goodput 'time_to_first_token:500 inter_token_latency:50' \
+phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --concurrency 16 --request-count 80 --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 \
+  --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
+  --goodput 'time_to_first_token:500 inter_token_latency:50' \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/2/raw --no-server-metrics --no-gpu-telemetry \
   --ui none
-
 fi
 
 phase 3/load "$PROFLLM" job load --run "$RUN" --name 3
 if [ "${PHASES[-1]}" = 3/load=0 ]; then
-
-phase 3/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../3/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming \
-  --url http://"$SERVE_ADDR":"$SERVE_PORT" --concurrency 64 --request-count 320 \
-  --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}' \
-  --random-seed 7 --use-server-token-count --goodput 'time_to_first_token:500 inter_token_latency:50' \
+phase 3/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../3/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --concurrency 64 --request-count 320 --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 \
+  --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
+  --goodput 'time_to_first_token:500 inter_token_latency:50' \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/3/raw --no-server-metrics --no-gpu-telemetry \
   --ui none
-
 fi

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario aiperf, test disagg, iteration 0, run exp_20260304_050607_375159.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
@@ -68,58 +68,46 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BENCH_COMMAND=(env PROFLLM_ROLE=client aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming
+  --url http://"$PROXY_ADDR":"$PROXY_PORT" --extra-inputs '{"ignore_eos":true}' --use-server-token-count
+  --warmup-request-count 8) # words of several steps
 
 # prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' &
-ROLES+=("prefill=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' & ROLES+=("prefill=$!")
 
 # decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' &
-ROLES+=("decode=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
-  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" --decode http://"$DECODE_ADDR":"$DECODE_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase long-prompts/load "$PROFLLM" job load --run "$RUN" --name long-prompts
 if [ "${PHASES[-1]}" = long-prompts/load=0 ]; then
-
-phase long-prompts/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/long-prompts/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming --url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --extra-inputs '{"ignore_eos":true}' --use-server-token-count --warmup-request-count 8 --isl 4096 --osl 64 \
-  --concurrency 8 --request-count 80 --random-seed 1 \
+phase long-prompts/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/long-prompts/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --isl 4096 --osl 64 --concurrency 8 --request-count 80 --random-seed 1 \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/disagg/0/long-prompts/raw \
   --server-metrics http://"$PROXY_ADDR":"$PROXY_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics \
   --no-gpu-telemetry --ui none
-
 fi
 
 phase long-answers/load "$PROFLLM" job load --run "$RUN" --name long-answers
 if [ "${PHASES[-1]}" = long-answers/load=0 ]; then
-
-phase long-answers/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/long-answers/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming --url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --extra-inputs '{"ignore_eos":true}' --use-server-token-count --warmup-request-count 8 --isl 128 --osl 512 \
-  --concurrency 16 --request-count 160 --random-seed 2 \
+phase long-answers/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/long-answers/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --isl 128 --osl 512 --concurrency 16 --request-count 160 --random-seed 2 \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/disagg/0/long-answers/raw \
   --server-metrics http://"$PROXY_ADDR":"$PROXY_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics \
   --no-gpu-telemetry --ui none
-
 fi

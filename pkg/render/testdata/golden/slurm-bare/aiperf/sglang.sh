@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario aiperf, test sglang, iteration 0, run exp_20260304_050607_12670d.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/aiperf_2026-03-04_05-06-07/sglang/0
@@ -66,37 +66,28 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BENCH_COMMAND=(env PROFLLM_ROLE=client aiperf profile --model Qwen/Qwen3-8B --endpoint-type completions --streaming
+  --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-rate 8 --request-count 160 --isl 512 --osl 64
+  --extra-inputs '{"ignore_eos":true}') # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$SERVE_ADDR" \
-  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$SERVE_PORT" --tp 4 &
-ROLES+=("serve=$!")
+  python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$SERVE_PORT" --tp 4 & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase r1/load "$PROFLLM" job load --run "$RUN" --name r1
 if [ "${PHASES[-1]}" = r1/load=0 ]; then
-
-phase r1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/r1/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  aiperf profile --model Qwen/Qwen3-8B --endpoint-type completions --streaming \
-  --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-rate 8 --request-count 160 --isl 512 --osl 64 \
-  --extra-inputs '{"ignore_eos":true}' --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/sglang/0/r1/raw \
-  --no-server-metrics --no-gpu-telemetry --ui none
-
+phase r1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/r1/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/sglang/0/r1/raw --no-server-metrics \
+  --no-gpu-telemetry --ui none
 fi
 
 phase r2/load "$PROFLLM" job load --run "$RUN" --name r2
 if [ "${PHASES[-1]}" = r2/load=0 ]; then
-
-phase r2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/r2/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  aiperf profile --model Qwen/Qwen3-8B --endpoint-type completions --streaming \
-  --url http://"$SERVE_ADDR":"$SERVE_PORT" --request-rate 8 --request-count 160 --isl 512 --osl 64 \
-  --extra-inputs '{"ignore_eos":true}' --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/sglang/0/r2/raw \
-  --no-server-metrics --no-gpu-telemetry --ui none
-
+phase r2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/r2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/sglang/0/r2/raw --no-server-metrics \
+  --no-gpu-telemetry --ui none
 fi

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario kv-cache, test lmcache.local, iteration 0, run exp_20260304_050607_af561f.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.local/0
@@ -70,40 +70,30 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BENCH_COMMAND=(env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT"
+  --random-input-len 1024 --random-output-len 32 --max-concurrency 16 --num-prompts 80) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 \
-  --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase cold/load "$PROFLLM" job load --run "$RUN" --name cold
 if [ "${PHASES[-1]}" = cold/load=0 ]; then
-
-phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \
-  --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
+phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.local/0/cold/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
-
 fi
 
 phase again/load "$PROFLLM" job load --run "$RUN" --name again
 if [ "${PHASES[-1]}" = again/load=0 ]; then
-
-phase again/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/again/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \
-  --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
+phase again/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/again/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
   --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/lmcache.local/0/again/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
-
 fi

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario kv-cache, test lmcache.remote, iteration 0, run exp_20260304_050607_e086a5.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   store: nodes 0, ready when port 8100 + slot of the job takes connections
 #   serve: nodes 0-1, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
@@ -73,8 +73,7 @@ GUARD=$!
 step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log \
   env PROFLLM_ROLE=store \
   LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  lmcache_server 0.0.0.0 "$STORE_PORT" &
-ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
+  lmcache_server 0.0.0.0 "$STORE_PORT" & ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # serve: nodes 0-1, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
@@ -83,11 +82,9 @@ step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wa
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 5m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --pipeline-parallel-size 2 \
   --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --port "$SERVE_PORT" \
-  --distributed-executor-backend ray &
-ROLES+=("serve=$!")
+  --distributed-executor-backend ray & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario layouts, test external.tp2dp4, iteration 0, run exp_20260304_050607_ff1056.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 #   serve_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 #   serve_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
@@ -70,61 +70,48 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+SERVE_COMMAND=(vllm serve Qwen/Qwen3-30B-A3B --host 0.0.0.0 --tensor-parallel-size 2 --data-parallel-size 4
+  --data-parallel-external-lb --distributed-executor-backend mp --data-parallel-address "$SERVE_0_ADDR"
+  --data-parallel-rpc-port "$SERVE_0_RPC_PORT") # words of several steps
 
 # serve_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=serve_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve_0-%t.log \
   env PROFLLM_ROLE=serve_0 CUDA_VISIBLE_DEVICES=0,1 VLLM_HOST_IP="$SERVE_0_ADDR" \
-  vllm serve Qwen/Qwen3-30B-A3B --host 0.0.0.0 --tensor-parallel-size 2 --data-parallel-size 4 \
-  --data-parallel-external-lb --distributed-executor-backend mp --data-parallel-address "$SERVE_0_ADDR" \
-  --data-parallel-rpc-port "$SERVE_0_RPC_PORT" --data-parallel-rank 0 --port "$SERVE_0_PORT" &
-ROLES+=("serve_0=$!")
+  "${SERVE_COMMAND[@]}" --data-parallel-rank 0 --port "$SERVE_0_PORT" & ROLES+=("serve_0=$!")
 
 # serve_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=serve_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve_1-%t.log \
   env PROFLLM_ROLE=serve_1 CUDA_VISIBLE_DEVICES=2,3 VLLM_HOST_IP="$SERVE_1_ADDR" \
-  vllm serve Qwen/Qwen3-30B-A3B --host 0.0.0.0 --tensor-parallel-size 2 --data-parallel-size 4 \
-  --data-parallel-external-lb --distributed-executor-backend mp --data-parallel-address "$SERVE_0_ADDR" \
-  --data-parallel-rpc-port "$SERVE_0_RPC_PORT" --data-parallel-rank 1 --port "$SERVE_1_PORT" &
-ROLES+=("serve_1=$!")
+  "${SERVE_COMMAND[@]}" --data-parallel-rank 1 --port "$SERVE_1_PORT" & ROLES+=("serve_1=$!")
 
 # serve_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=serve_2 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve_2-%t.log \
   env PROFLLM_ROLE=serve_2 CUDA_VISIBLE_DEVICES=0,1 VLLM_HOST_IP="$SERVE_2_ADDR" \
-  vllm serve Qwen/Qwen3-30B-A3B --host 0.0.0.0 --tensor-parallel-size 2 --data-parallel-size 4 \
-  --data-parallel-external-lb --distributed-executor-backend mp --data-parallel-address "$SERVE_0_ADDR" \
-  --data-parallel-rpc-port "$SERVE_0_RPC_PORT" --data-parallel-rank 2 --port "$SERVE_2_PORT" &
-ROLES+=("serve_2=$!")
+  "${SERVE_COMMAND[@]}" --data-parallel-rank 2 --port "$SERVE_2_PORT" & ROLES+=("serve_2=$!")
 
 # serve_3: nodes 1, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=serve_3 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve_3-%t.log \
   env PROFLLM_ROLE=serve_3 CUDA_VISIBLE_DEVICES=2,3 VLLM_HOST_IP="$SERVE_3_ADDR" \
-  vllm serve Qwen/Qwen3-30B-A3B --host 0.0.0.0 --tensor-parallel-size 2 --data-parallel-size 4 \
-  --data-parallel-external-lb --distributed-executor-backend mp --data-parallel-address "$SERVE_0_ADDR" \
-  --data-parallel-rpc-port "$SERVE_0_RPC_PORT" --data-parallel-rank 3 --port "$SERVE_3_PORT" &
-ROLES+=("serve_3=$!")
+  "${SERVE_COMMAND[@]}" --data-parallel-rank 3 --port "$SERVE_3_PORT" & ROLES+=("serve_3=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --server http://"$SERVE_0_ADDR":"$SERVE_0_PORT" \
-  --server http://"$SERVE_1_ADDR":"$SERVE_1_PORT" --server http://"$SERVE_2_ADDR":"$SERVE_2_PORT" \
-  --server http://"$SERVE_3_ADDR":"$SERVE_3_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --server http://"$SERVE_0_ADDR":"$SERVE_0_PORT" --server http://"$SERVE_1_ADDR":"$SERVE_1_PORT" \
+  --server http://"$SERVE_2_ADDR":"$SERVE_2_PORT" --server http://"$SERVE_3_ADDR":"$SERVE_3_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-30B-A3B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --random-input-len 1024 --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-30B-A3B \
+  --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 1024 --random-output-len 128 \
+  --max-concurrency 32 --num-prompts 160 \
   --result-dir /shared/results/layouts_2026-03-04_05-06-07/external.tp2dp4/0/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
-  --num-questions 200 \
+  env PROFLLM_ROLE=client python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" \
+  --port "$PROXY_PORT" --num-questions 200 \
   --save-results /shared/results/layouts_2026-03-04_05-06-07/external.tp2dp4/0/raw/vllm-gsm8k.json

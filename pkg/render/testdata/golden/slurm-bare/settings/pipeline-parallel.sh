@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario settings, test pipeline-parallel, iteration 0, run exp_20260304_050607_126ea4.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/settings_2026-03-04_05-06-07/pipeline-parallel/0
@@ -71,17 +71,14 @@ GUARD=$!
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_HOST_IP="$SERVE_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 2 --pipeline-parallel-size 2 \
-  --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
-  --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
+  --random-input-len 512 --random-output-len 32 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/settings_2026-03-04_05-06-07/pipeline-parallel/0/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test agg.2nodes, iteration 0, run exp_20260304_050607_6e7a77.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0
@@ -72,16 +72,13 @@ step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wa
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
   --model-path Qwen/Qwen3-32B --host 0.0.0.0 --port "$SERVE_PORT" --tp 8 --mem-fraction-static 0.75 \
-  --disable-cuda-graph --dist-init-addr "$SERVE_ADDR":"$SERVE_DIST_PORT" --nnodes 2 &
-ROLES+=("serve=$!")
+  --disable-cuda-graph --dist-init-addr "$SERVE_ADDR":"$SERVE_DIST_PORT" --nnodes 2 & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.bench_serving --backend sglang --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
-  --model Qwen/Qwen3-32B --dataset-name random --num-prompts 80 --max-concurrency 16 --random-input-len 512 \
-  --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
+  env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
+  --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --model Qwen/Qwen3-32B --dataset-name random --num-prompts 80 \
+  --max-concurrency 16 --random-input-len 512 --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
   --output-file /shared/results/sglang_2026-03-04_05-06-07/agg.2nodes/0/raw/sglang-bench.jsonl --output-details

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test disagg.2nodes, iteration 0, run exp_20260304_050607_c92cd8.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
@@ -74,38 +74,31 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
-  --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" --tp 4 --mem-fraction-static 0.75 &
-ROLES+=("prefill=$!")
+  --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" --tp 4 --mem-fraction-static 0.75 & ROLES+=("prefill=$!")
 
 # decode: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$DECODE_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
-  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 4 --mem-fraction-static 0.75 &
-ROLES+=("decode=$!")
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 4 --mem-fraction-static 0.75 & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  python3 -m sglang_router.launch_router --pd-disaggregation \
+  env PROFLLM_ROLE=proxy python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" --host 0.0.0.0 --port "$PROXY_PORT" \
-  --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 &
-ROLES+=("proxy=$!")
+  --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 900 --worker-startup-check-interval 2 & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --model Qwen/Qwen3-8B --dataset-name random --num-prompts 80 --max-concurrency 16 --random-input-len 512 \
-  --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
+  env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
+  --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --model Qwen/Qwen3-8B --dataset-name random --num-prompts 80 \
+  --max-concurrency 16 --random-input-len 512 --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
   --output-file /shared/results/sglang_2026-03-04_05-06-07/disagg.2nodes/0/raw/sglang-bench.jsonl \
   --output-details --pd-separated
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" --eval-name gsm8k --num-examples 200 \
-  --num-threads 128 --model Qwen/Qwen3-8B
+  env PROFLLM_ROLE=client python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" \
+  --eval-name gsm8k --num-examples 200 --num-threads 128 --model Qwen/Qwen3-8B

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test disagg.1node, iteration 0, run exp_20260304_050607_abb7ee.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 0, GPUs 2,3, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
@@ -74,38 +74,31 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
-ROLES+=("prefill=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 & ROLES+=("prefill=$!")
 
 # decode: nodes 0, GPUs 2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
-ROLES+=("decode=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
-  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" --decode http://"$DECODE_ADDR":"$DECODE_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 1024 \
-  --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --random-input-len 1024 --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
   --result-dir /shared/results/topologies_2026-03-04_05-06-07/disagg.1node/0/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
-  --num-questions 200 \
+  env PROFLLM_ROLE=client python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" \
+  --port "$PROXY_PORT" --num-questions 200 \
   --save-results /shared/results/topologies_2026-03-04_05-06-07/disagg.1node/0/raw/vllm-gsm8k.json

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test disagg.8nodes, iteration 0, run exp_20260304_050607_f32442.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0-3, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 4-7, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
@@ -76,8 +76,7 @@ step --job-name=prefill --relative=0 --nodes=4 --ntasks=4 --ntasks-per-node=1 --
   "$PROFLLM" job ray --nodes 4 --head "$PREFILL_ADDR" --port "$PREFILL_RAY_PORT" --timeout 15m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_connector_extra_config":{"num_threads":4}}' \
-  --tensor-parallel-size 16 --distributed-executor-backend ray &
-ROLES+=("prefill=$!")
+  --tensor-parallel-size 16 --distributed-executor-backend ray & ROLES+=("prefill=$!")
 
 # decode: nodes 4-7, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode --relative=4 --nodes=4 --ntasks=4 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode-%t.log \
@@ -86,30 +85,24 @@ step --job-name=decode --relative=4 --nodes=4 --ntasks=4 --ntasks-per-node=1 --w
   "$PROFLLM" job ray --nodes 4 --head "$DECODE_ADDR" --port "$DECODE_RAY_PORT" --timeout 15m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 16 \
-  --distributed-executor-backend ray &
-ROLES+=("decode=$!")
+  --distributed-executor-backend ray & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
-  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" --decode http://"$DECODE_ADDR":"$DECODE_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 1024 \
-  --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --random-input-len 1024 --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
   --result-dir /shared/results/topologies_2026-03-04_05-06-07/disagg.8nodes/0/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
-  --num-questions 200 \
+  env PROFLLM_ROLE=client python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" \
+  --port "$PROXY_PORT" --num-questions 200 \
   --save-results /shared/results/topologies_2026-03-04_05-06-07/disagg.8nodes/0/raw/vllm-gsm8k.json

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario workloads, test embedding.before-0.13, iteration 0, run exp_20260304_050607_9e7115.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/workloads_2026-03-04_05-06-07/embedding.before-0.13/0
@@ -70,17 +70,15 @@ GUARD=$!
 # serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0 VLLM_HOST_IP="$SERVE_ADDR" \
-  vllm serve Qwen/Qwen3-Embedding-0.6B --host 0.0.0.0 --task embed --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  vllm serve Qwen/Qwen3-Embedding-0.6B --host 0.0.0.0 --task embed --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-Embedding-0.6B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
-  --random-input-len 256 --random-output-len 128 --max-concurrency 16 --num-prompts 80 \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-Embedding-0.6B \
+  --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 256 --random-output-len 128 \
+  --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/workloads_2026-03-04_05-06-07/embedding.before-0.13/0/raw \
   --result-filename vllm-bench.json --save-result --backend openai-embeddings --endpoint /v1/embeddings \
   --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0

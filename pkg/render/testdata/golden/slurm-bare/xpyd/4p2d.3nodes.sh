@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario xpyd, test 4p2d.3nodes, iteration 0, run exp_20260304_050607_09cf52.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 #   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 #   prefill_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
@@ -78,70 +78,60 @@ step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 
   env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_0_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_0_NIXL_PORT" VLLM_HOST_IP="$PREFILL_0_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_0_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
-ROLES+=("prefill_0=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 & ROLES+=("prefill_0=$!")
 
 # prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
   env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_1_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_1_NIXL_PORT" VLLM_HOST_IP="$PREFILL_1_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_1_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
-ROLES+=("prefill_1=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 & ROLES+=("prefill_1=$!")
 
 # prefill_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill_2 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_2-%t.log \
   env PROFLLM_ROLE=prefill_2 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_2_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_2_NIXL_PORT" VLLM_HOST_IP="$PREFILL_2_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_2_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
-ROLES+=("prefill_2=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 & ROLES+=("prefill_2=$!")
 
 # prefill_3: nodes 1, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 step --job-name=prefill_3 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_3-%t.log \
   env PROFLLM_ROLE=prefill_3 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_3_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_3_NIXL_PORT" VLLM_HOST_IP="$PREFILL_3_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_3_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 &
-ROLES+=("prefill_3=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --tensor-parallel-size 2 & ROLES+=("prefill_3=$!")
 
 # decode_0: nodes 2, GPUs 0,1, ready when /health answers on port 8500 + slot of the job
 step --job-name=decode_0 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
   env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_0_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_0_NIXL_PORT" VLLM_HOST_IP="$DECODE_0_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_0_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
-ROLES+=("decode_0=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 & ROLES+=("decode_0=$!")
 
 # decode_1: nodes 2, GPUs 2,3, ready when /health answers on port 8700 + slot of the job
 step --job-name=decode_1 --relative=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
   env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_1_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_1_NIXL_PORT" VLLM_HOST_IP="$DECODE_1_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_1_PORT" \
-  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 &
-ROLES+=("decode_1=$!")
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --tensor-parallel-size 2 & ROLES+=("decode_1=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" \
-  --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" --prefill http://"$PREFILL_2_ADDR":"$PREFILL_2_PORT" \
-  --prefill http://"$PREFILL_3_ADDR":"$PREFILL_3_PORT" --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" \
-  --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" \
+  --prefill http://"$PREFILL_2_ADDR":"$PREFILL_2_PORT" --prefill http://"$PREFILL_3_ADDR":"$PREFILL_3_PORT" \
+  --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 1024 \
-  --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --random-input-len 1024 --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
   --result-dir /shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0/raw --result-filename vllm-bench.json \
   --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
 
 phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  env PROFLLM_ROLE=client \
-  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
-  --num-questions 200 --save-results /shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0/raw/vllm-gsm8k.json
+  env PROFLLM_ROLE=client python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$PROXY_ADDR" \
+  --port "$PROXY_PORT" --num-questions 200 \
+  --save-results /shared/results/xpyd_2026-03-04_05-06-07/4p2d.3nodes/0/raw/vllm-gsm8k.json

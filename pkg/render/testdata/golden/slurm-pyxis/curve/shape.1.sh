@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario curve, test shape, iteration 0, run exp_20260304_050607_4d4464.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/curve_2026-03-04_05-06-07/shape/0/1
@@ -69,49 +69,33 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=(--container-image=vllm/vllm-openai:v0.32.0 '--container-mounts=/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/shared/results/curve_2026-03-04_05-06-07/shape/0/1,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/results/curve_2026-03-04_05-06-07/shape/0:/shared/results/curve_2026-03-04_05-06-07/shape/0,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE'
+  --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
+BENCH_COMMAND=("${BOX[@]}"
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT"
+  --random-input-len 512 --random-output-len 64) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
-step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/shared/results/curve_2026-03-04_05-06-07/shape/0/1,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/results/curve_2026-03-04_05-06-07/shape/0:/shared/results/curve_2026-03-04_05-06-07/shape/0,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_HOST_IP="$SERVE_ADDR" VLLM_SERVER_DEV_MODE=1 \
-  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --data-parallel-size 1 --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --data-parallel-size 1 --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
 phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
 if [ "${PHASES[-1]}" = 1/load=0 ]; then
-
-phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/shared/results/curve_2026-03-04_05-06-07/shape/0/1,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/results/curve_2026-03-04_05-06-07/shape/0:/shared/results/curve_2026-03-04_05-06-07/shape/0,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
-  --random-output-len 64 --max-concurrency 4 --num-prompts 40 \
-  --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/1/raw --result-filename vllm-bench.json \
-  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
-
+phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --max-concurrency 4 --num-prompts 40 --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/1/raw \
+  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
+  --metric-percentiles 50,90,95,99 --temperature 0
 fi
 
 phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
 if [ "${PHASES[-1]}" = 2/load=0 ]; then
-
-phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/curve_2026-03-04_05-06-07/shape/0/1:/shared/results/curve_2026-03-04_05-06-07/shape/0/1,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/results/curve_2026-03-04_05-06-07/shape/0:/shared/results/curve_2026-03-04_05-06-07/shape/0,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 512 \
-  --random-output-len 64 --max-concurrency 64 --num-prompts 320 \
-  --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/2/raw --result-filename vllm-bench.json \
-  --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
-
+phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  --max-concurrency 64 --num-prompts 320 --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/2/raw \
+  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
+  --metric-percentiles 50,90,95,99 --temperature 0
 fi

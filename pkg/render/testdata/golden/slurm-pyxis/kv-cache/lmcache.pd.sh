@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario kv-cache, test lmcache.pd, iteration 0, run exp_20260304_050607_808eb6.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   store: nodes 0, ready when port 8100 + slot of the job takes connections
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
@@ -75,64 +75,42 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=(--container-image=vllm/vllm-openai:v0.32.0 '--container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE'
+  --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # store: nodes 0, ready when port 8100 + slot of the job takes connections
-step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
-  --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=store LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
-  lmcache_server 0.0.0.0 "$STORE_PORT" &
-ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
+  lmcache_server 0.0.0.0 "$STORE_PORT" & ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
-step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
-  --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
   LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_PORT" --tensor-parallel-size 4 \
-  --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
-ROLES+=("prefill=$!")
+  --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' & ROLES+=("prefill=$!")
 
 # decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
-step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
-  --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
   LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_PORT" --tensor-parallel-size 4 \
-  --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' &
-ROLES+=("decode=$!")
+  --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}]}}' & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
   env PROFLLM_ROLE=proxy LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
-  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
-ROLES+=("proxy=$!")
+  --decode http://"$DECODE_ADDR":"$DECODE_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.pd/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,LMCACHE_REMOTE_SERDE,LMCACHE_LOCAL_CPU,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE \
-  --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=client LMCACHE_REMOTE_URL=lm://"$STORE_ADDR":"$STORE_PORT" \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 512 \
   --random-output-len 32 --max-concurrency 16 --num-prompts 80 \

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario kv-cache, test lmcache.remote, iteration 0, run exp_20260304_050607_e086a5.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   store: nodes 0, ready when port 8100 + slot of the job takes connections
 #   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
@@ -71,44 +71,29 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=(--container-image=vllm/vllm-openai:v0.32.0 '--container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE'
+  --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # store: nodes 0, ready when port 8100 + slot of the job takes connections
-step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=store --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/store-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=store \
   LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
-  lmcache_server 0.0.0.0 "$STORE_PORT" &
-ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
+  lmcache_server 0.0.0.0 "$STORE_PORT" & ROLES+=("store=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
-step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
   LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 5m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --pipeline-parallel-size 2 \
   --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --port "$SERVE_PORT" \
-  --distributed-executor-backend ray &
-ROLES+=("serve=$!")
+  --distributed-executor-backend ray & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0:/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,PYTHONHASHSEED,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=client \
   LMCACHE_CONFIG_FILE=/shared/results/kv-cache_2026-03-04_05-06-07/lmcache.remote/0/files/lmcache.yaml \
   vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 #   prefill_1: nodes 0, GPUs 4,5,6,7, ready when /health answers on port 8600 + slot of the job
 #   decode_0: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
@@ -73,80 +73,51 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=(--container-image=lmsysorg/sglang:v0.5.5 '--container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE'
+  --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # prefill_0: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
-step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log \
-  --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=prefill_0 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=prefill_0 CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$PREFILL_0_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_0_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
-  --disaggregation-bootstrap-port "$PREFILL_0_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
-ROLES+=("prefill_0=$!")
+  --disaggregation-bootstrap-port "$PREFILL_0_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 & ROLES+=("prefill_0=$!")
 
 # prefill_1: nodes 0, GPUs 4,5,6,7, ready when /health answers on port 8600 + slot of the job
-step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log \
-  --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=prefill_1 --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=prefill_1 CUDA_VISIBLE_DEVICES=4,5,6,7 SGLANG_HOST_IP="$PREFILL_1_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$PREFILL_1_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
-  --disaggregation-bootstrap-port "$PREFILL_1_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 &
-ROLES+=("prefill_1=$!")
+  --disaggregation-bootstrap-port "$PREFILL_1_BOOTSTRAP_PORT" --tp 2 --mem-fraction-static 0.75 & ROLES+=("prefill_1=$!")
 
 # decode_0: nodes 1, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
-step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log \
-  --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=decode_0 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_0-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode_0 CUDA_VISIBLE_DEVICES=0,1,2,3 SGLANG_HOST_IP="$DECODE_0_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_0_PORT" \
-  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
-ROLES+=("decode_0=$!")
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 & ROLES+=("decode_0=$!")
 
 # decode_1: nodes 1, GPUs 4,5,6,7, ready when /health answers on port 8700 + slot of the job
-step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log \
-  --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=decode_1 --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode_1-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode_1 CUDA_VISIBLE_DEVICES=4,5,6,7 SGLANG_HOST_IP="$DECODE_1_ADDR" \
   python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --host 0.0.0.0 --port "$DECODE_1_PORT" \
-  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 &
-ROLES+=("decode_1=$!")
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl --tp 2 --mem-fraction-static 0.75 & ROLES+=("decode_1=$!")
 
 # proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
-step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=proxy \
-  python3 -m sglang_router.launch_router --pd-disaggregation \
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=proxy python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT" "$PREFILL_0_BOOTSTRAP_PORT" \
   --prefill http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT" "$PREFILL_1_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_0_ADDR":"$DECODE_0_PORT" --decode http://"$DECODE_1_ADDR":"$DECODE_1_PORT" \
   --host 0.0.0.0 --port "$PROXY_PORT" --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 900 \
-  --worker-startup-check-interval 2 &
-ROLES+=("proxy=$!")
+  --worker-startup-check-interval 2 & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=lmsysorg/sglang:v0.5.5 \
-  --container-mounts=/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0:/shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --model Qwen/Qwen3-8B --dataset-name random --num-prompts 80 --max-concurrency 16 --random-input-len 512 \
-  --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
+  --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --model Qwen/Qwen3-8B --dataset-name random --num-prompts 80 \
+  --max-concurrency 16 --random-input-len 512 --random-output-len 64 --warmup-requests 2 --random-range-ratio 1 \
   --output-file /shared/results/sglang_2026-03-04_05-06-07/2p2d.2nodes/0/raw/sglang-bench.jsonl --output-details \
   --pd-separated

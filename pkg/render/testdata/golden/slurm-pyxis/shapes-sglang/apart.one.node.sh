@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes-sglang, test apart.one.node, iteration 0, run exp_20260304_050607_3007ed.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 4, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 0, GPUs 5, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
@@ -72,69 +72,42 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=('--container-image=registry.example#forge/sglang:0.9'
+  '--container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE' --no-container-mount-home
+  --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # prefill: nodes 0, GPUs 4, ready when /health answers on port 8400 + slot of the job
-step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=4 SGLANG_HOST_IP="$PREFILL_ADDR" \
   python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$PREFILL_PORT" \
   --disaggregation-mode prefill --disaggregation-transfer-backend nixl \
-  --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" &
-ROLES+=("prefill=$!")
+  --disaggregation-bootstrap-port "$PREFILL_BOOTSTRAP_PORT" & ROLES+=("prefill=$!")
 
 # decode: nodes 0, GPUs 5, ready when /health answers on port 8500 + slot of the job
-step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=5 SGLANG_HOST_IP="$DECODE_ADDR" \
   python3 -m sglang.launch_server --model-path forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" \
-  --disaggregation-mode decode --disaggregation-transfer-backend nixl &
-ROLES+=("decode=$!")
+  --disaggregation-mode decode --disaggregation-transfer-backend nixl & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job
-step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=proxy \
-  python3 -m sglang_router.launch_router --pd-disaggregation \
+step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=proxy python3 -m sglang_router.launch_router --pd-disaggregation \
   --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" "$PREFILL_BOOTSTRAP_PORT" \
   --decode http://"$DECODE_ADDR":"$DECODE_PORT" --host 0.0.0.0 --port "$PROXY_PORT" \
-  --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 300 --worker-startup-check-interval 2 &
-ROLES+=("proxy=$!")
+  --prometheus-port "$PROXY_METRICS_PORT" --worker-startup-timeout-secs 300 --worker-startup-check-interval 2 & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.bench_serving --backend sglang --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
-  --model forge/hammer-9b --dataset-name random --num-prompts 400 --max-concurrency 10 --random-input-len 320 \
-  --random-output-len 40 --warmup-requests 3 --random-range-ratio 1 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
+  --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --model forge/hammer-9b --dataset-name random --num-prompts 400 \
+  --max-concurrency 10 --random-input-len 320 --random-output-len 40 --warmup-requests 3 --random-range-ratio 1 \
   --output-file /shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0/raw/sglang-bench.jsonl \
   --output-details --pd-separated
 
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/apart.one.node/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" --eval-name gsm8k --num-examples 60 \
-  --model forge/hammer-9b
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 -m sglang.test.run_eval --host "$PROXY_ADDR" --port "$PROXY_PORT" \
+  --eval-name gsm8k --num-examples 60 --model forge/hammer-9b

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes-sglang, test two.nodes, iteration 0, run exp_20260304_050607_2e1da0.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0
@@ -70,43 +70,29 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=('--container-image=registry.example#forge/sglang:0.9'
+  '--container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE' --no-container-mount-home
+  --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
-step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
   "$PROFLLM" job rank --option=--node-rank --address=SGLANG_HOST_IP -- python3 -m sglang.launch_server \
   --model-path forge/hammer-9b --host 0.0.0.0 --port "$SERVE_PORT" --tp 12 --disable-radix-cache \
-  --dist-init-addr "$SERVE_ADDR":"$SERVE_DIST_PORT" --nnodes 2 &
-ROLES+=("serve=$!")
+  --dist-init-addr "$SERVE_ADDR":"$SERVE_DIST_PORT" --nnodes 2 & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.bench_serving --backend sglang --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
-  --model forge/hammer-9b --dataset-name random --num-prompts 400 --max-concurrency 10 --random-input-len 320 \
-  --random-output-len 40 --warmup-requests 3 --random-range-ratio 1 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 -m sglang.bench_serving --backend sglang \
+  --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --model forge/hammer-9b --dataset-name random --num-prompts 400 \
+  --max-concurrency 10 --random-input-len 320 --random-output-len 40 --warmup-requests 3 --random-range-ratio 1 \
   --output-file /shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0/raw/sglang-bench.jsonl \
   --output-details
 
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  '--container-image=registry.example#forge/sglang:0.9' \
-  --container-mounts=/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0:/shared/results/shapes-sglang_2026-03-04_05-06-07/two.nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,NCCL_P2P_LEVEL,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 -m sglang.test.run_eval --host "$SERVE_ADDR" --port "$SERVE_PORT" --eval-name gsm8k --num-examples 60 \
-  --model forge/hammer-9b
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 -m sglang.test.run_eval --host "$SERVE_ADDR" --port "$SERVE_PORT" \
+  --eval-name gsm8k --num-examples 60 --model forge/hammer-9b

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.one.node, iteration 0, run exp_20260304_050607_198156.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0, ready when /health answers on port 8800 + slot of the job
 #   decode: nodes 0, GPUs 1,2, ready when /health answers on port 8900 + slot of the job
 #   proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job
@@ -73,65 +73,44 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=('--container-image=registry.example#forge/vllm:2.1'
+  '--container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE' --no-container-mount-home
+  --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # prefill: nodes 0, GPUs 0, ready when /health answers on port 8800 + slot of the job
-step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=prefill CUDA_VISIBLE_DEVICES=0 VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_NIXL_PORT" VLLM_HOST_IP="$PREFILL_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --port "$PREFILL_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_connector_extra_config":{"num_threads":3}}' \
-  --seed 17 &
-ROLES+=("prefill=$!")
+  --seed 17 & ROLES+=("prefill=$!")
 
 # decode: nodes 0, GPUs 1,2, ready when /health answers on port 8900 + slot of the job
-step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode CUDA_VISIBLE_DEVICES=1,2 VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --enforce-eager \
-  --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 2 --seed 17 &
-ROLES+=("decode=$!")
+  --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 2 --seed 17 & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=proxy \
-  "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" \
-  --decode http://"$DECODE_ADDR":"$DECODE_PORT" &
-ROLES+=("proxy=$!")
+  env PROFLLM_ROLE=proxy "$PROFLLM" proxy --host 0.0.0.0 --port "$PROXY_PORT" \
+  --prefill http://"$PREFILL_ADDR":"$PREFILL_PORT" --decode http://"$DECODE_ADDR":"$DECODE_PORT" & ROLES+=("proxy=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model forge/hammer-9b --base-url http://"$PROXY_ADDR":"$PROXY_PORT" --random-input-len 640 \
-  --random-output-len 48 --max-concurrency 12 --num-prompts 480 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client vllm bench serve --model forge/hammer-9b --base-url http://"$PROXY_ADDR":"$PROXY_PORT" \
+  --random-input-len 640 --random-output-len 48 --max-concurrency 12 --num-prompts 480 \
   --result-dir /shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0/raw --result-filename vllm-bench.json \
   --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
 
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0:/shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" --num-questions 90 \
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 /evals/gsm8k.py --host http://"$PROXY_ADDR" --port "$PROXY_PORT" \
+  --num-questions 90 \
   --save-results /shared/results/shapes_2026-03-04_05-06-07/apart.one.node/0/raw/vllm-gsm8k.json

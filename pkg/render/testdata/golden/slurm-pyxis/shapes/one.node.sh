@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes, test one.node, iteration 0, run exp_20260304_050607_a28841.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 2,3,4,5, ready when /health answers on port 8700 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/one.node/0
@@ -71,41 +71,27 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=('--container-image=registry.example#forge/vllm:2.1'
+  '--container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/shared/results/shapes_2026-03-04_05-06-07/one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE' --no-container-mount-home
+  --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # serve: nodes 0, GPUs 2,3,4,5, ready when /health answers on port 8700 + slot of the job
-step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/shared/results/shapes_2026-03-04_05-06-07/one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=2,3,4,5 VLLM_HOST_IP="$SERVE_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --enforce-eager --max-num-seqs 96 \
-  --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 4 --seed 17 --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 4 --seed 17 --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/shared/results/shapes_2026-03-04_05-06-07/one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model forge/hammer-9b --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 640 \
-  --random-output-len 48 --max-concurrency 12 --num-prompts 480 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client vllm bench serve --model forge/hammer-9b --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
+  --random-input-len 640 --random-output-len 48 --max-concurrency 12 --num-prompts 480 \
   --result-dir /shared/results/shapes_2026-03-04_05-06-07/one.node/0/raw --result-filename vllm-bench.json \
   --save-result --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99 --temperature 0
 
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  '--container-image=registry.example#forge/vllm:2.1' \
-  --container-mounts=/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/shapes_2026-03-04_05-06-07/one.node/0:/shared/results/shapes_2026-03-04_05-06-07/one.node/0,/forge/prompts:/prompts,/forge/scratch:/scratch,/shared/profllm/evals__release_7:/evals,/shared/profllm/tools__0123abc:/git/tools__0123abc,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,VLLM_LOGGING_LEVEL,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home \
-  --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 /evals/gsm8k.py --host http://"$SERVE_ADDR" --port "$SERVE_PORT" --num-questions 90 \
-  --save-results /shared/results/shapes_2026-03-04_05-06-07/one.node/0/raw/vllm-gsm8k.json
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 /evals/gsm8k.py --host http://"$SERVE_ADDR" --port "$SERVE_PORT" \
+  --num-questions 90 --save-results /shared/results/shapes_2026-03-04_05-06-07/one.node/0/raw/vllm-gsm8k.json

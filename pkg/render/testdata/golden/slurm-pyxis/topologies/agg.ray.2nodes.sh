@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test agg.ray.2nodes, iteration 0, run exp_20260304_050607_5efde4.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0
@@ -69,41 +69,28 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=(--container-image=vllm/vllm-openai:v0.32.0 '--container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE'
+  --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
-step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 \
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 15m0s \
   -- vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 8 --port "$SERVE_PORT" \
-  --distributed-executor-backend ray &
-ROLES+=("serve=$!")
+  --distributed-executor-backend ray & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 1024 \
-  --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
+  --random-input-len 1024 --random-output-len 128 --max-concurrency 32 --num-prompts 160 \
   --result-dir /shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0/raw \
   --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
   --metric-percentiles 50,90,95,99 --temperature 0
 
-phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0:/shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$SERVE_ADDR" --port "$SERVE_PORT" \
-  --num-questions 200 \
+phase eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/eval-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client python3 /opt/vllm/tests/evals/gsm8k/gsm8k_eval.py --host http://"$SERVE_ADDR" \
+  --port "$SERVE_PORT" --num-questions 200 \
   --save-results /shared/results/topologies_2026-03-04_05-06-07/agg.ray.2nodes/0/raw/vllm-gsm8k.json

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario workloads, test prefix, iteration 0, run exp_20260304_050607_7f8199.
-# Printed from slurm/job.sh.tmpl (sha256:c65a202b81c3a0f61f928085); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/workloads_2026-03-04_05-06-07/prefix/0
@@ -69,29 +69,21 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
+BOX=(--container-image=vllm/vllm-openai:v0.32.0 '--container-mounts=/shared/results/workloads_2026-03-04_05-06-07/prefix/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/workloads_2026-03-04_05-06-07/prefix/0:/shared/results/workloads_2026-03-04_05-06-07/prefix/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE'
+  --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
-step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/workloads_2026-03-04_05-06-07/prefix/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/workloads_2026-03-04_05-06-07/prefix/0:/shared/results/workloads_2026-03-04_05-06-07/prefix/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
+step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_HOST_IP="$SERVE_ADDR" \
-  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --enable-prefix-caching --port "$SERVE_PORT" &
-ROLES+=("serve=$!")
+  vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 --enable-prefix-caching --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
-"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" &
-wait $! || { PHASES+=("ready=1"); exit 1; }
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
 
-phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log \
-  --container-image=vllm/vllm-openai:v0.32.0 \
-  --container-mounts=/shared/results/workloads_2026-03-04_05-06-07/prefix/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/workloads_2026-03-04_05-06-07/prefix/0:/shared/results/workloads_2026-03-04_05-06-07/prefix/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
-  --container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
-  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
-  env PROFLLM_ROLE=client \
-  vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" --random-input-len 16 \
-  --random-output-len 128 --max-concurrency 16 --num-prompts 80 \
+phase bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT" \
+  --random-input-len 16 --random-output-len 128 --max-concurrency 16 --num-prompts 80 \
   --result-dir /shared/results/workloads_2026-03-04_05-06-07/prefix/0/raw --result-filename vllm-bench.json \
   --save-result --dataset-name prefix_repetition --prefix-repetition-prefix-len 1024 \
   --prefix-repetition-suffix-len 128 --prefix-repetition-num-prefixes 10 --prefix-repetition-output-len 64 \

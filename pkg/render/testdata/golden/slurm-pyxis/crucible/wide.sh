@@ -1,0 +1,191 @@
+#!/bin/bash
+#SBATCH --job-name=crucible-dynamo.exp_20260304_050607_eedb1e
+#SBATCH --comment=profllm:exp_20260304_050607_eedb1e
+#SBATCH --output=/shared/results/crucible_2026-03-04_05-06-07/wide/0/stdout.txt
+#SBATCH --error=/shared/results/crucible_2026-03-04_05-06-07/wide/0/stderr.txt
+#SBATCH --open-mode=append
+#SBATCH --partition=batch
+#SBATCH --account=research
+#SBATCH --nodes=6
+#SBATCH --gres=gpu:8
+#SBATCH --time=00:40:00
+#SBATCH --signal=B:TERM@90
+#
+# profllm v0.0.0-golden: scenario crucible, test wide, iteration 0, run exp_20260304_050607_eedb1e.
+# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+#   etcd: nodes 0, ready when /health answers on port 2379 + slot of the job
+#   decode_0: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job
+#   decode_1: nodes 2-3, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job
+#   prefill_0: nodes 4, GPUs 0,1,2,3, ready when /health answers on port 15000 + slot of the job
+#   prefill_1: nodes 4, GPUs 4,5,6,7, ready when /health answers on port 15100 + slot of the job
+#   prefill_2: nodes 5, GPUs 0,1,2,3, ready when /health answers on port 15000 + slot of the job
+#   prefill_3: nodes 5, GPUs 4,5,6,7, ready when /health answers on port 15100 + slot of the job
+#   frontend: nodes 0, ready when /health answers on port 8000 + slot of the job
+
+RUN=/shared/results/crucible_2026-03-04_05-06-07/wide/0
+PROFLLM=/shared/profllm/bin/profllm
+cd "$RUN" || exit 70
+"$PROFLLM" job start --run "$RUN" || exit 70 # the program runs here; this job owns the run
+unset BASH_ENV CONDA_DEFAULT_ENV CONDA_EXE CONDA_PREFIX CUDA_HOME CUDA_PATH PYTHONHOME PYTHONPATH ROCM_PATH VIRTUAL_ENV # of the submitting shell: containers would see them, where its paths mean nothing
+
+# Steps see this environment, whatever the submitting shell said about exporting.
+export SLURM_EXPORT_ENV=ALL
+unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE
+export HF_HOME=/shared/huggingface
+export HF_HUB_CACHE=/shared/huggingface/hub
+export NCCL_IB_TIMEOUT=20
+export UCX_TLS=all
+
+GUARD=0   # pid of the srun that watches over the nodes
+ROLES=()  # name=pid of each role's srun
+CLIENT=() # the same of the client that runs now
+PHASES=() # name=exit code of what ran
+
+step() { # step ARGUMENTS &: one srun, whose pid is $!; steps share nodes, no step reads our stdin, one dead task ends its step
+  exec srun --overlap --input=none --export=ALL --mpi=none --cpu-bind=none --kill-on-bad-exit=1 --open-mode=append "$@"
+}
+
+phase() { # phase NAME COMMAND...: run a client; a role that dies meanwhile, with no other instance of it, ends the job
+  local name=$1 pid; shift
+  "$@" &
+  pid=$!
+  CLIENT=("$name=$pid")
+  "$PROFLLM" job watch --run "$RUN" --client "$name" --until "$pid" "${ROLES[@]}" &
+  wait $! || { PHASES+=("$name=lost"); exit 1; }
+  wait "$pid"; PHASES+=("$name=$?")
+  CLIENT=()
+}
+
+finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge; the job's exit code says it
+  local code=${1:-$?} role ends=()
+  [ -z "$FINISHING" ] || { LATE=$code; return 0; } # a further signal
+  FINISHING=1; trap - EXIT
+  (trap '' TERM INT XCPU; exec "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}")
+  trap '' TERM INT XCPU
+  [[ $LATE != 143 || $code = 0 || $code = 124 ]] || code=143 # Slurm ends the steps of a job before its script
+  for role in "${ROLES[@]}"; do wait "${role#*=}"; ends+=("--role=${role%%=*}=$?"); done
+  "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
+  exit $?
+}
+FINISHING="" LATE=""; trap finish EXIT
+trap 'finish 143' TERM INT; trap 'finish 124' XCPU # XCPU: its own time limit, in an allocation that it shares with others
+
+# Every node: what it looks like, which ports are free. The step stays, and leaves the nodes clean whatever ends the job.
+step --job-name=nodes --relative=0 --nodes=6 --ntasks=6 --ntasks-per-node=1 \
+  "$PROFLLM" job node --run "$RUN" --stay >nodes.txt &
+GUARD=$!
+"$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
+# shellcheck source=/dev/null
+. ./job.env
+BOX=('--container-image=registry.example#forge/dynamo-vllm:7'
+  '--container-mounts=/shared/results/crucible_2026-03-04_05-06-07/wide/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/wide/0:/shared/results/crucible_2026-03-04_05-06-07/wide/0,/run/udev:/run/udev,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,UCX_TLS,HF_HOME,HF_HUB_CACHE' --no-container-mount-home --container-writable
+  "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
+DECODE_COMMAND=('CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7' DYN_SYSTEM_ENABLED=true DYN_DISCOVERY_BACKEND=etcd
+  DYN_REQUEST_PLANE=tcp DYN_EVENT_PLANE=zmq ETCD_ENDPOINTS=http://"$ETCD_ADDR":"$ETCD_PORT"
+  "$PROFLLM" job rank --option=--node-rank --others=--headless --address=VLLM_HOST_IP
+  --address=VLLM_NIXL_SIDE_CHANNEL_HOST -- python3 -m dynamo.vllm --model forge/hammer-9b
+  --disaggregation-mode decode --tensor-parallel-size 12 --trust-remote-code --no-enable-prefix-caching
+  --hf-overrides '{"rope_scaling":{"factor":2}}'
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}' --no-enable-expert-parallel
+  --served-lora 'a b' --distributed-executor-backend mp --nnodes 2) # words of several steps
+PREFILL_COMMAND=(DYN_SYSTEM_ENABLED=true DYN_DISCOVERY_BACKEND=etcd DYN_REQUEST_PLANE=tcp DYN_EVENT_PLANE=zmq
+  ETCD_ENDPOINTS=http://"$ETCD_ADDR":"$ETCD_PORT"
+  python3 -m dynamo.vllm --model forge/hammer-9b --disaggregation-mode prefill --tensor-parallel-size 4
+  --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}' --no-enable-expert-parallel
+  --block-size 64) # words of several steps
+BENCH_COMMAND=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_0_ADDR":"$DECODE_0_PORT"/metrics http://"$DECODE_1_ADDR":"$DECODE_1_PORT"/metrics http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT"/metrics http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT"/metrics http://"$PREFILL_2_ADDR":"$PREFILL_2_PORT"/metrics http://"$PREFILL_3_ADDR":"$PREFILL_3_PORT"/metrics
+  --no-gpu-telemetry --ui none) # words of several steps
+
+step --job-name=node_setup --relative=0 --nodes=6 --ntasks=6 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/node_setup-%t.log \
+  '--container-image=registry.example#forge/dynamo-vllm:7' \
+  --container-mounts=/shared/results/crucible_2026-03-04_05-06-07/wide/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/wide/0:/shared/results/crucible_2026-03-04_05-06-07/wide/0,/run/udev:/run/udev,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface \
+  --container-env=NCCL_IB_TIMEOUT,UCX_TLS,HF_HOME,HF_HUB_CACHE --no-container-mount-home --container-writable \
+  bash -c 'ls /dev/infiniband; true' & CLIENT=("node_setup=$!"); wait $!; CLIENT=() # before the servers
+
+# etcd: nodes 0, ready when /health answers on port 2379 + slot of the job
+step --job-name=etcd --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/etcd-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=etcd etcd --data-dir /shared/results/crucible_2026-03-04_05-06-07/wide/0/etcd \
+  --listen-client-urls http://0.0.0.0:"$ETCD_PORT" --advertise-client-urls http://"$ETCD_ADDR":"$ETCD_PORT" \
+  --listen-peer-urls http://127.0.0.1:"$ETCD_PEER_PORT" \
+  --initial-advertise-peer-urls http://127.0.0.1:"$ETCD_PEER_PORT" \
+  --initial-cluster default=http://127.0.0.1:"$ETCD_PEER_PORT" & ROLES+=("etcd=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
+
+# decode_0: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job
+step --job-name=decode_0 --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode_0-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=decode_0 DYN_SYSTEM_PORT="$DECODE_0_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_0_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_0_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$DECODE_0_EVENTS_PORT" \
+  "${DECODE_COMMAND[@]}" --master-addr "$DECODE_0_ADDR" --master-port "$DECODE_0_MEET_PORT" & ROLES+=("decode_0=$!")
+
+# decode_1: nodes 2-3, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job
+step --job-name=decode_1 --relative=2 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/decode_1-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=decode_1 DYN_SYSTEM_PORT="$DECODE_1_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_1_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_1_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$DECODE_1_EVENTS_PORT" \
+  "${DECODE_COMMAND[@]}" --master-addr "$DECODE_1_ADDR" --master-port "$DECODE_1_MEET_PORT" & ROLES+=("decode_1=$!")
+
+# prefill_0: nodes 4, GPUs 0,1,2,3, ready when /health answers on port 15000 + slot of the job
+step --job-name=prefill_0 --relative=4 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_0-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=prefill_0 DYN_SYSTEM_PORT="$PREFILL_0_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_0_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_0_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$PREFILL_0_EVENTS_PORT" \
+  CUDA_VISIBLE_DEVICES=0,1,2,3 "${PREFILL_COMMAND[@]}" \
+  --kv-events-config '{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:'"$PREFILL_0_EVENTS_PORT"'","enable_kv_cache_events":true}' & ROLES+=("prefill_0=$!")
+
+# prefill_1: nodes 4, GPUs 4,5,6,7, ready when /health answers on port 15100 + slot of the job
+step --job-name=prefill_1 --relative=4 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_1-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=prefill_1 DYN_SYSTEM_PORT="$PREFILL_1_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_1_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_1_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$PREFILL_1_EVENTS_PORT" \
+  CUDA_VISIBLE_DEVICES=4,5,6,7 "${PREFILL_COMMAND[@]}" \
+  --kv-events-config '{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:'"$PREFILL_1_EVENTS_PORT"'","enable_kv_cache_events":true}' & ROLES+=("prefill_1=$!")
+
+# prefill_2: nodes 5, GPUs 0,1,2,3, ready when /health answers on port 15000 + slot of the job
+step --job-name=prefill_2 --relative=5 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_2-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=prefill_2 DYN_SYSTEM_PORT="$PREFILL_2_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_2_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_2_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$PREFILL_2_EVENTS_PORT" \
+  CUDA_VISIBLE_DEVICES=0,1,2,3 "${PREFILL_COMMAND[@]}" \
+  --kv-events-config '{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:'"$PREFILL_2_EVENTS_PORT"'","enable_kv_cache_events":true}' & ROLES+=("prefill_2=$!")
+
+# prefill_3: nodes 5, GPUs 4,5,6,7, ready when /health answers on port 15100 + slot of the job
+step --job-name=prefill_3 --relative=5 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill_3-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=prefill_3 DYN_SYSTEM_PORT="$PREFILL_3_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$PREFILL_3_ADDR" \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$PREFILL_3_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$PREFILL_3_EVENTS_PORT" \
+  CUDA_VISIBLE_DEVICES=4,5,6,7 "${PREFILL_COMMAND[@]}" \
+  --kv-events-config '{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:'"$PREFILL_3_EVENTS_PORT"'","enable_kv_cache_events":true}' & ROLES+=("prefill_3=$!")
+
+# frontend: nodes 0, ready when /health answers on port 8000 + slot of the job
+step --job-name=frontend --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/frontend-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=frontend DYN_DISCOVERY_BACKEND=etcd DYN_REQUEST_PLANE=tcp DYN_EVENT_PLANE=zmq \
+  ETCD_ENDPOINTS=http://"$ETCD_ADDR":"$ETCD_PORT" \
+  python3 -m dynamo.frontend --router-mode kv --http-port "$FRONTEND_PORT" & ROLES+=("frontend=$!")
+
+"$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
+PHASES+=("ready=0")
+
+phase cold/load "$PROFLLM" job load --run "$RUN" --name cold
+if [ "${PHASES[-1]}" = cold/load=0 ]; then
+phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client bash \
+  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
+} || exit; exec "$@"' bench /opt/aiperf/bin/aiperf profile \
+  --model forge/hammer-9b --endpoint-type chat --streaming --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
+  --concurrency 3 --extra-inputs '{"min_tokens":7}' --request-count 33 \
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/wide/0/cold/raw "${BENCH_COMMAND[@]}"
+phase cold/after-load step --job-name=after-load --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/after-load-%t.log "${BOX[@]}" \
+  bash -c 'curl -fsS $FRONTEND/clear || true'
+fi
+
+phase hot.2/load "$PROFLLM" job load --run "$RUN" --name hot.2
+if [ "${PHASES[-1]}" = hot.2/load=0 ]; then
+phase hot.2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/bench-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client bash \
+  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
+} || exit; exec "$@"' bench aiperf profile \
+  --model forge/hammer-9b --endpoint-type chat --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" --concurrency 6 \
+  --extra-inputs '{"min_tokens":7}' --request-count 33 \
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/wide/0/hot.2/raw "${BENCH_COMMAND[@]}"
+[ "${PHASES[-1]}" = hot.2/bench=0 ] || exit "${PHASES[-1]#*=}"
+phase hot.2/eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/eval-%t.log "${BOX[@]}" \
+  env PROFLLM_ROLE=client aiperf profile --model forge/hammer-9b --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/wide/0/hot.2/raw/accuracy \
+  --accuracy-benchmark mmlu
+[ "${PHASES[-1]}" = hot.2/eval=0 ] || exit "${PHASES[-1]#*=}"
+fi

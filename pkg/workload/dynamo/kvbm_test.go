@@ -1,0 +1,134 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
+)
+
+// serveWith plans a service with variables of the test.
+func serveWith(t *testing.T, args string, variables map[string]string, c plan.Cluster) plan.Service {
+	t.Helper()
+	s := test(t, args)
+	s.Env = source.NewTable(source.Pos{File: "t.toml"})
+	for name, value := range variables {
+		s.Env.Set(name, &source.Value{Any: value})
+	}
+	w, err := New(s, false)
+	require.NoError(t, err)
+	c.Dir, c.RunID = "/run", "exp_1"
+	service, err := w.Serve(c)
+	require.NoError(t, err)
+	return service
+}
+
+// Every worker with KVBM has its ports, its folder and cuFile's settings, on whichever node it stands.
+//
+// covers: U-6, U-33
+func TestKVBM(t *testing.T) {
+	for _, form := range []string{`"kvbm nixl"`, `["kvbm", "nixl"]`, `"kvbm,nixl"`} {
+		s := serveWith(t, "storage_cache_dir = \"/mnt/fast\"\n[dynamo]\n[dynamo.prefill_worker]\nworkers_per_node = 2\n"+
+			"[dynamo.prefill_worker.args]\nconnector = "+form, map[string]string{"DYN_KVBM_METRICS": "1", "CUFILE_LOG_LEVEL": "WARN",
+			"DYN_KVBM_LEADER_ZMQ_PUB_PORT": "57001"}, plan.Cluster{Nodes: 2, GPUsPerNode: 2})
+		p := roleOf(t, s, "prefill_1")
+		require.Equal(t, 1, p.Nodes.Offset, "not on the frontend's node")
+		require.Equal(t, "${port:prefill_1_kvbm_pub}", env(p, "DYN_KVBM_LEADER_ZMQ_PUB_PORT"))
+		require.Equal(t, "${port:prefill_1_kvbm_ack}", env(p, "DYN_KVBM_LEADER_ZMQ_ACK_PORT"))
+		require.Equal(t, "/mnt/fast/profllm/exp_1/kvbm", env(p, "DYN_KVBM_DISK_CACHE_DIR"))
+		require.Equal(t, "/run/files/cufile.json", env(p, "CUFILE_ENV_PATH_JSON"))
+		require.Equal(t, "${port:prefill_1_kvbm_metrics}", env(p, "DYN_KVBM_METRICS_PORT"))
+		require.Contains(t, argv(p), `"kv_connector":"DynamoConnector"`)
+		require.Empty(t, env(roleOf(t, s, "decode"), "DYN_KVBM_DISK_CACHE_DIR"), "decode has none")
+		at := slices.IndexFunc(s.Setup, func(x plan.Step) bool { return x.Name == "kvbm_storage" })
+		require.GreaterOrEqual(t, at, 0)
+		require.Equal(t, plan.Slice{Count: 2}, s.Setup[at].Nodes, "the folder is made on every node")
+		require.Contains(t, strings.Join(s.Notes, "\n"), "DYN_KVBM_LEADER_ZMQ_PUB_PORT has no effect")
+		var pages []string
+		for _, url := range s.MetricsURLs {
+			pages = append(pages, url.String())
+		}
+		require.Contains(t, pages, "http://${addr:prefill_0}:${port:prefill_0_kvbm_metrics}/metrics")
+		seen := map[int]string{}
+		for _, x := range s.Ports {
+			require.Empty(t, seen[x.Base], "%s and %s", x.Name, seen[x.Base])
+			if x.Role != "decode" && x.Role != frontend {
+				seen[x.Base] = x.Name
+			}
+		}
+	}
+	s, err := serve(t, "[dynamo]\n[dynamo.decode_worker.args.kv_transfer_config]\nkv_connector = \"DynamoConnector\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.NotEmpty(t, env(roleOf(t, s, "decode"), "DYN_KVBM_LEADER_ZMQ_PUB_PORT"), "vLLM's own words ask for it too")
+
+	const both = "[dynamo.prefill_worker.args]\nconnector = \"kvbm nixl\"\nkv-transfer-config = '{\"kv_connector\":\"NixlConnector\"}'"
+	w, err := read(test(t, both), false)
+	require.NoError(t, err, "it can be read")
+	require.Contains(t, w.NotRunnable(), "KVBM would not run")
+	_, err = serve(t, both, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.ErrorContains(t, err, "connector names kvbm, but kv_transfer_config")
+}
+
+// cuFile's settings come with LMCache as with KVBM.
+//
+// covers: U-30
+func TestCuFile(t *testing.T) {
+	s := serveWith(t, lmcache, map[string]string{"CUFILE_LOG_LEVEL": "WARN"}, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	at := slices.IndexFunc(s.Files, func(f plan.File) bool { return f.Name == cuFile })
+	require.GreaterOrEqual(t, at, 0)
+	text, _ := s.Files[at].Text.Literal()
+	var settings struct {
+		Properties map[string]any
+		Logging    map[string]string
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &settings))
+	require.Equal(t, map[string]string{"dir": "/run/logs", "level": "WARN"}, settings.Logging)
+	require.Equal(t, true, settings.Properties["allow_compat_mode"])
+	require.EqualValues(t, 2097152, settings.Properties["max_device_cache_size_kb"])
+	require.Equal(t, "/run/files/cufile.json", env(roleOf(t, s, "prefill"), "CUFILE_ENV_PATH_JSON"))
+	s, err := serve(t, "[dynamo]", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Empty(t, s.Files, "nobody asks for it")
+}
+
+// A file of the user's for LMCache is read as it is, and one that the table makes wins over it. The engine must be told
+// to use LMCache.
+//
+// covers: U-27, U-31
+func TestLMCacheOfTheUser(t *testing.T) {
+	own := map[string]string{"LMCACHE_CONFIG_FILE": "/etc/lmcache.yaml"}
+	s := serveWith(t, "[dynamo]", own, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.Empty(t, env(roleOf(t, s, "decode"), "LMCACHE_CONFIG_FILE"), "the job's own variable counts")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "the file of LMCACHE_CONFIG_FILE is read as it is")
+
+	s = serveWith(t, lmcache, own, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.Equal(t, "/run/files/lmcache-config.yaml", env(roleOf(t, s, "decode"), "LMCACHE_CONFIG_FILE"))
+	require.NotContains(t, argv(roleOf(t, s, "decode")), "lmcache", "no option is passed")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache")
+	s, err := serve(t, lmcache+"[dynamo.decode_worker.args]\nkv_transfer_config = '{\"kv_connector\":\"LMCacheConnectorV1\"}'\n",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache")
+}
+
+// A start-up command can say what each node's workers shall read in their files.
+//
+// covers: U-29
+func TestRuntimeFile(t *testing.T) {
+	s, err := serve(t, "startup_cmd = \"probe > $CLOUDAI_RUNTIME_FILE\"\n"+lmcache, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Equal(t, "startup", s.Setup[0].Name)
+	require.Equal(t, "mkdir -p /run/runtime && export CLOUDAI_RUNTIME_FILE=/run/runtime/\"${SLURMD_NODENAME:-$(hostname)}\".json || exit\n"+
+		"probe > $CLOUDAI_RUNTIME_FILE", s.Setup[0].Argv[2].String())
+	require.True(t, strings.HasPrefix(argv(roleOf(t, s, "decode")), "profllm job localize --run /run -- python3 -m dynamo.vllm "))
+	require.NotContains(t, argv(roleOf(t, s, frontend)), "localize")
+
+	s, err = serve(t, "startup_cmd = \"mount /x\"\n[dynamo]", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.NotContains(t, argv(roleOf(t, s, "decode")), "localize", "it says nothing of files")
+}
