@@ -217,7 +217,7 @@ type LoadInput struct {
 	Expect    Expect
 	Beside    bool // its client reads the folders beside the run's
 
-	StopOnFailure *bool // nil: the test's
+	StopOnFailure bool
 }
 
 // Make plans one run. Every complaint is returned, with positions.
@@ -229,7 +229,7 @@ func Make(in Input) (*Plan, error) {
 		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
 		Launcher: in.LauncherName, Prologue: in.System.Prologue, PreTest: in.PreTest, PostTest: in.PostTest,
 		Preflight: in.Test.Preflight.Over(in.System.Preflight), Signatures: Signatures(in.System),
-		Accept: in.Test.Accept, StopOnFailure: in.Test.StopOnFailure,
+		Accept: in.Test.Accept,
 	}
 	c.Add(p.allocate(in))
 	visible, secrets, err := p.environment(in)
@@ -336,7 +336,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 		Name: in.Name, RunID: in.RunID, Dir: in.Dir, Cache: in.Cache, Step: in.Step, Values: in.Values,
 		Repeat: in.Repeat,
 		Expect: in.Expect, Client: in.Client, Benchmark: in.Benchmark,
-		StopOnFailure: *cmp.Or(in.StopOnFailure, &p.StopOnFailure),
+		StopOnFailure: in.StopOnFailure,
 	}
 	l.Expect.Disaggregated, l.Expect.GPUs = service.Disaggregated, p.GPUs()+service.GPUs*p.Job.Nodes
 	if service.Client != "" {

@@ -69,19 +69,18 @@ type Plan struct {
 	Env             []Var  `json:"env,omitempty"`         // of the whole job
 	Files           []File `json:"files,omitempty"`       // that the job writes before its servers start
 
-	PreTest       []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
-	PostTest      []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
-	Setup         []Step   `json:"setup,omitempty"`     // one after the other, before any role starts
-	Ports         []Port   `json:"ports"`
-	Roles         []Role   `json:"roles"`                     // none for a test without a service
-	Loads         []Load   `json:"loads"`                     // one after the other, once every role is ready
-	StopOnFailure bool     `json:"stop_on_failure,omitempty"` // the first of them that fails is the last
-	CachePath     string   `json:"cache_path,omitempty"`      // of the POST that empties the prefix cache of an engine
-	CacheMore     []string `json:"cache_more,omitempty"`      // of POSTs that empty its further caches, if its release has them
-	Tracing       *Tracing `json:"tracing,omitempty"`         // of the engines, during each load; nil: none
-	APICheck      *Step    `json:"api_check,omitempty"`       // gates the loads once every role is ready; nil: nothing does
-	Config        Config   `json:"config"`                    // of the service
-	Notes         []string `json:"notes,omitempty"`           // what a person should know, e.g. keys without effect
+	PreTest   []Hook   `json:"pre_test,omitempty"`  // gate the rest: all must succeed
+	PostTest  []Hook   `json:"post_test,omitempty"` // run once the roles are stopped, whatever happened
+	Setup     []Step   `json:"setup,omitempty"`     // one after the other, before any role starts
+	Ports     []Port   `json:"ports"`
+	Roles     []Role   `json:"roles"`                // none for a test without a service
+	Loads     []Load   `json:"loads"`                // one after the other, once every role is ready
+	CachePath string   `json:"cache_path,omitempty"` // of the POST that empties the prefix cache of an engine
+	CacheMore []string `json:"cache_more,omitempty"` // of POSTs that empty its further caches, if its release has them
+	Tracing   *Tracing `json:"tracing,omitempty"`    // of the engines, during each load; nil: none
+	APICheck  *Step    `json:"api_check,omitempty"`  // gates the loads once every role is ready; nil: nothing does
+	Config    Config   `json:"config"`               // of the service
+	Notes     []string `json:"notes,omitempty"`      // what a person should know, e.g. keys without effect
 
 	Source Source  `json:"source,omitzero"`  // where the definitions and the model come from
 	Locked *Locked `json:"locked,omitempty"` // what must not differ from an earlier run; nil: nothing
@@ -200,8 +199,8 @@ type Load struct {
 	Expect    Expect         `json:"expect"`
 	Client    string         `json:"client,omitempty"`    // who measures, "" for nobody
 	Benchmark map[string]any `json:"benchmark,omitempty"` // the client's arguments
-
-	StopOnFailure bool `json:"stop_on_failure,omitempty"` // it is the last if it fails
+	// if it fails, it is the last
+	StopOnFailure bool `json:"stop_on_failure,omitempty"`
 }
 
 // Repeat places a load among those that measure the same thing.

@@ -28,20 +28,21 @@ type load struct {
 
 	before, after string       // shell text
 	program       config.Words // of the client, in place of the test's
-	stop          *bool        // in place of the test's
+	stop          bool         // if it fails, nothing follows
 }
 
 // phases are the loads of a test: one, or [[Tests.phases]].
 func phases(t scenario.Test) []load {
 	if len(t.Phases) == 0 {
-		return []load{{bench: t.BenchArgs, eval: t.EvalArgs != nil, before: t.BeforeLoad, after: t.AfterLoad}}
+		return []load{{bench: t.BenchArgs, eval: t.EvalArgs != nil, before: t.BeforeLoad, after: t.AfterLoad,
+			stop: t.StopOnFailure}}
 	}
 	var loads []load
 	for i, p := range t.Phases {
 		l := load{name: p.Name, pos: p.Pos, keeps: p.Cache == "keep", bench: source.Merge(t.BenchArgs, p.BenchArgs),
 			eval:   t.EvalArgs != nil && i == len(t.Phases)-1,
 			before: *cmp.Or(p.BeforeLoad, &t.BeforeLoad), after: *cmp.Or(p.AfterLoad, &t.AfterLoad),
-			program: p.ClientProgram, stop: p.StopOnFailure}
+			program: p.ClientProgram, stop: *cmp.Or(p.StopOnFailure, &t.StopOnFailure)}
 		if p.Cache == "reset" {
 			l.cache = plan.CacheReset
 		}
