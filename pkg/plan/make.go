@@ -115,7 +115,7 @@ type Service struct {
 	Config          map[string]any // kind of role → engine arguments
 	Cache           Cache
 	Torch           *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
-	Graph           *Graph // on Kubernetes: it is deployed as one of Dynamo's; nil: as Deployments
+	Graph           *Graph   // on Kubernetes: it is deployed as one of Dynamo's; nil: as Deployments
 	Notes           []string // what a person should know, e.g. keys without effect
 }
 

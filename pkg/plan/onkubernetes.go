@@ -110,9 +110,7 @@ func (k *Kubernetes) take(s Service) {
 func (p *Plan) pods(in Input, s Service) error {
 	var ready Seconds
 	for i := range p.Roles {
-		r := &p.Roles[i]
-		ready = max(ready, r.Timeout)
-		p.Job.Nodes += r.Nodes.Count * r.Count()
+		ready = max(ready, p.Roles[i].Timeout)
 	}
 	p.Kubernetes.Ready = ready
 	p.Kubernetes.Limit = Seconds(in.Limit)
@@ -124,6 +122,7 @@ func (p *Plan) pods(in Input, s Service) error {
 	case Seconds(in.Limit) <= ready:
 		p.Kubernetes.Ready = Seconds(in.Limit)
 	}
+	p.Job.TimeLimit = p.Kubernetes.Limit
 	for i := range p.Ports {
 		p.Ports[i].Step = 0
 	}
