@@ -16,7 +16,7 @@ type Kubernetes struct {
 	// Version of DynamoGraphDeployment that the operator takes: "v1beta1", or "v1alpha1" for an old
 	// one; default v1beta1.
 	DynamoAPI string `toml:"dynamo_api"`
-	// Image of the load client, such as one with AIPerf; default: the servers' image, for vLLM's client.
+	// Image with AIPerf, GenAI-Perf or another client; vLLM's own runs in the servers' image.
 	ClientImage  string `toml:"client_image"`
 	ClientCPU    string `toml:"client_cpu"`    // Processors that the client's pod requests; default "4".
 	ClientMemory string `toml:"client_memory"` // Memory that the client's pod requests; default "8Gi".

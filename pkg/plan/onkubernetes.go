@@ -170,15 +170,16 @@ func (p *Plan) kubeClients(in Input, s Service, k *config.Kubernetes) error {
 			vllm = vllm && program == "vllm"
 		}
 	}
-	if p.Kubernetes.ClientImage != "" || c.Err() != nil {
-		return c.Err()
-	}
-	if hasVLLM := s.Graph == nil || s.Graph.Backend == "vllm"; vllm && hasVLLM {
+	hasVLLM := s.Graph == nil || s.Graph.Backend == "vllm"
+	switch {
+	case vllm && hasVLLM: // of the release that serves
 		p.Kubernetes.ClientImage = p.Image
-		return nil
+	case p.Kubernetes.ClientImage != "":
+	default:
+		c.Add(source.Errorf(in.System.KubePos(), "kubernetes.client_image is missing: the servers' image %s has no %s", p.Image,
+			cmp.Or(in.Loads[0].Client, "client")).Hintf("write client_image = \"IMAGE\" in [kubernetes], of an image with it"))
 	}
-	return source.Errorf(in.System.KubePos(), "kubernetes.client_image is missing: the servers' image %s has no %s", p.Image,
-		cmp.Or(in.Loads[0].Client, "client")).Hintf("write client_image = \"IMAGE\" in [kubernetes], of an image with it")
+	return c.Err()
 }
 
 // reservedEnv are variables that Dynamo's operator sets: with other values the graph would not come together.
