@@ -209,7 +209,7 @@ func (s *System) checkKubernetes(t *source.Table) error {
 		}
 		err := source.Errorf(t.PosOf(key), "%s %q %s", key, value, why)
 		if mend != "" {
-			err.Hintf("%s", mend)
+			err = err.Hintf("%s", mend)
 		}
 		c.Add(err)
 	}
@@ -238,8 +238,10 @@ func (s *System) checkKubernetes(t *source.Table) error {
 				Hintf("kubectl get secrets lists them; those of type kubernetes.io/dockerconfigjson"))
 		}
 	}
-	if own.Has("token_secret") {
-		say(own, "token_secret", k.TokenSecret, CheckObject(k.TokenSecret), "name a Secret with the key HF_TOKEN; the token itself stands in no file of profllm")
+	if why := CheckObject(k.TokenSecret); own.Has("token_secret") && why != "" {
+		// without the value, which may be a token
+		c.Add(source.Errorf(own.PosOf("token_secret"), "token_secret names no Secret: what it says %s", why).
+			Hintf("name a Secret with the key HF_TOKEN; the token itself stands in no file of profllm"))
 	}
 	for key, text := range map[string]string{"client_cpu": k.ClientCPU, "client_memory": k.ClientMemory} {
 		say(own, key, text, badQuantity(own, key, text, false), "write it as Kubernetes does: \"4\", \"500m\", \"8Gi\"")

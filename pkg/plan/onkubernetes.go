@@ -31,8 +31,7 @@ func (p *Plan) onKubernetes(in Input, k *config.Kubernetes) (*Plan, error) {
 	c.Add(refuseOnKubernetes(in))
 	c.Add(p.kubeEnvironment(in))
 	service, err := deploy(in, k)
-	c.Add(err)
-	if c.Err() != nil {
+	if c.Add(err); err != nil {
 		return nil, c.Err()
 	}
 	p.take(in, service, nil)

@@ -47,7 +47,10 @@ func (w *Workload) Deploy(cl plan.Cluster) (plan.Service, error) {
 		if r.nodes == 0 {
 			continue
 		}
-		c.Add(w.addPods(&s, r, cl))
+		if err := w.addPods(&s, r, cl); err != nil {
+			c.Add(err)
+			continue
+		}
 		expect[component(r.kind)] += w.registers(r) * s.Roles[len(s.Roles)-1].Count()
 	}
 	c.Add(w.addFrontendPod(&s, expect))
@@ -135,8 +138,8 @@ func (r *role) shape(perNode int) (pods, gpus int, err error) {
 		return 1, world, nil
 	}
 	if world%perNode != 0 {
-		return 0, 0, source.Errorf(r.sizePos(), "a %s worker needs %s (TP %d x PP %d x DP %d), which are no whole number of nodes with %s",
-			r.kind, quantity.Count(world, "GPU"), r.tp, r.pp, r.dp, quantity.Count(perNode, "GPU")).
+		return 0, 0, source.Errorf(r.sizePos(), "each worker of %s needs %s (TP %d x PP %d x DP %d), which are no whole number of nodes with %s",
+			r.label(), quantity.Count(world, "GPU"), r.tp, r.pp, r.dp, quantity.Count(perNode, "GPU")).
 			Hintf("choose sizes whose product is at most %d, or a multiple of it", perNode)
 	}
 	return world / perNode, perNode, nil
