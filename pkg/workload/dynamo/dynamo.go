@@ -75,6 +75,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkCaches(&c)
 	w.checkExporter(&c)
 	w.noEffect()
+	w.noteHandoffs(t)
 	return w, c.Err()
 }
 
