@@ -64,7 +64,11 @@ func TestRealFailures(t *testing.T) {
 			require.NotEmpty(t, f.Line, "something is shown even of what nobody knows")
 			require.Contains(t, f.Line, x.Line, "%d is not the line to quote", f.LineNumber)
 			if f.LineNumber > 0 {
-				line := strings.Split(string(data), "\n")[f.LineNumber-1]
+				lines := strings.Split(string(data), "\n")
+				line := lines[f.LineNumber-1]
+				if strings.Contains(line, "╭─") { // the text is in the box below
+					line = strings.Join(strings.Fields(strings.ReplaceAll(strings.Join(lines[f.LineNumber:], " "), "│", "")), " ")
+				}
 				require.Contains(t, strings.ReplaceAll(redact.Line(line), "\x1b", ""),
 					strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
 			}
