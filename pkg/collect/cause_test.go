@@ -46,7 +46,7 @@ func allFailed(t *testing.T, dir string) {
 	write(t, dir, "logs/bench-0.log", "19:46:34.842 ERROR    All 8 inference request(s) failed; no successful responses were collected. (system_controller.py:2370)\n")
 }
 
-// covers: PL-F2, PL-F4, PL-F5, PL-F7, PL-F15, U-24, U-25
+// covers: PL-F2, PL-F4, PL-F5, PL-F7, PL-F15, U-24
 func TestCauseOfDeath(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change     func(t *testing.T, dir string)

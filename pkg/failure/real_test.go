@@ -36,7 +36,7 @@ func realLogs(t testing.TB) []realLog {
 	return list
 }
 
-// covers: PL-F1, PL-F3, PL-F7, PL-F10, PL-F13
+// covers: PL-F1, PL-F3, PL-F7, PL-F10, PL-F13, U-25
 func TestRealFailures(t *testing.T) {
 	files, err := filepath.Glob("testdata/real/*.log")
 	require.NoError(t, err)
