@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,4 +89,32 @@ request_count = 50
 	require.Equal(t, result.Exact, r.Failure.Confidence)
 	o := profllm(t, dir, nil, "slurm", "dry-run", "--system", "site.toml", "handoffs.toml")
 	require.Contains(t, o.stdout+o.stderr, "the prefill workers of the mocker take 4 requests at once")
+}
+
+// A worker that is killed between two phases prints nothing of it: the run ends, and the record names the worker.
+//
+// covers: U-24
+func TestDynamoWorkerDies(t *testing.T) {
+	dir, _ := dynamoLab(t)
+	pid := filepath.Join(dir, "worker.pid")
+	code, all := submitDynamo(t, dir, "dies", `
+[Tests.cmd_args.dynamo.prefill_worker]
+num_nodes = 0
+[Tests.cmd_args.dynamo.decode_worker]
+cmd = "bash -c 'echo $$ >`+pid+`; exec python3 -m dynamo.mocker \"$@\"' worker"
+[Tests.cmd_args.aiperf]
+between_phase_cmd = "kill -KILL $(cat `+pid+`)"
+[[Tests.cmd_args.aiperf_phases]]
+name = "before"
+[[Tests.cmd_args.aiperf_phases]]
+name = "behind"
+`)
+	require.Equal(t, exitJobFailed, code)
+	require.Equal(t, 40, *all["dies/before"].Results.CompletedRequests)
+	r := all["dies/behind"]
+	require.False(t, r.Validity.Valid)
+	require.NotNil(t, r.Failure)
+	require.Equal(t, "process-killed", r.Failure.Cause, r.Failure.Line)
+	require.Equal(t, "worker", r.Failure.Role)
+	require.Equal(t, result.Fail, r.Validity.Check("role-died").Outcome)
 }
