@@ -48,7 +48,8 @@ random_seed = 7
 		require.Zero(t, routing.FailedRequests)
 		require.False(t, routing.Reset)
 		hits[mode] = *routing.HitRate
-		t.Logf("%s: %.3f of the tokens of %d prompts found in caches (simulated)", mode, *routing.HitRate, routing.Requests)
+		t.Logf("%s: %.3f of the tokens of %d prompts found in caches (simulated)", mode, *routing.HitRate,
+			routing.Requests)
 		served := 0
 		for _, d := range r.Results.Server {
 			if d.Role != "frontend" {

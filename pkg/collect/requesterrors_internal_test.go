@@ -22,3 +22,16 @@ func TestFailedOnly(t *testing.T) {
 		require.Equal(t, "\n"+failed+"\n\n\n"+failed, string(got), name)
 	}
 }
+
+func FuzzFailedOnly(f *testing.F) {
+	f.Add("{\"error\":null}\n{\"error\":{\"code\":503}}\n")
+	f.Add("\n\n{\"error\":{")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := io.ReadAll(&failedOnly{from: strings.NewReader(text)})
+		require.NoError(t, err)
+		require.LessOrEqual(t, strings.Count(text, "\n"), strings.Count(string(got), "\n"))
+		for line := range strings.Lines(string(got)) {
+			require.True(t, line == "\n" || strings.Contains(line, `"error":{`), "%q", line)
+		}
+	})
+}

@@ -12,8 +12,9 @@ var (
 	retrying = regexp.MustCompile(`(?i)\b(?:retry(?:ing)?|retries left|will (?:re)?try(?: again)?|reconnect\w*|attempt \d+(?:/| of )\d+|backing off|sleeping \d)`)
 	// warning is how a line says that it is no end.
 	warning = regexp.MustCompile(`(?i)\bWARN(?:ING)?\b`)
-	// refusedForGood is what further attempts do not change: an answer of which lm-eval warns, whose exception names the
-	// status, but not the server's reason; a tokenizer that Dynamo's frontend cannot read; the end of its lease in etcd.
+	// refusedForGood is what further attempts do not change: an answer of which lm-eval warns, whose
+	// exception names the status, but not the server's reason; a tokenizer that Dynamo's frontend
+	// cannot read; the end of a lease in etcd.
 	refusedForGood = regexp.MustCompile(`API request failed(?:! Status code: 40[0134]\b| with error message: .*"code": ?40[0134]\b)|` +
 		`Model materialization failed; .{0,400}error="(?:tokenizer|chat pipeline)|Unable to maintain lease`)
 )

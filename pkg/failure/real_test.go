@@ -67,7 +67,8 @@ func TestRealFailures(t *testing.T) {
 				lines := strings.Split(string(data), "\n")
 				line := lines[f.LineNumber-1]
 				if strings.Contains(line, "╭─") { // the text is in the box below
-					line = strings.Join(strings.Fields(strings.ReplaceAll(strings.Join(lines[f.LineNumber:], " "), "│", "")), " ")
+					inside := strings.ReplaceAll(strings.Join(lines[f.LineNumber:], " "), "│", "")
+					line = strings.Join(strings.Fields(inside), " ")
 				}
 				require.Contains(t, strings.ReplaceAll(redact.Line(line), "\x1b", ""),
 					strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
