@@ -189,6 +189,9 @@ func logsOf(e *evidence) []failure.Log {
 		logs = append(logs, failure.Log{Role: "client", File: run.RawDir + "/" + job.AnswerFile,
 			Data: &lazyFile{path: path}})
 	}
+	if l := requestErrors(e); l != nil {
+		logs = append(logs, *l)
+	}
 	return logs
 }
 

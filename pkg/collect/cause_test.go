@@ -37,7 +37,16 @@ func lost(t *testing.T, dir string, code int) {
 	remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
 }
 
-// covers: PL-F2, PL-F4, PL-F5, PL-F7, PL-F15
+// allFailed makes a run whose client failed since every request did, as AIPerf 0.13 does.
+func allFailed(t *testing.T, dir string) {
+	t.Helper()
+	write(t, dir, run.SentinelFile,
+		`{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":5,"phases":[{"name":"ready","code":0},{"name":"bench","code":1}]}`)
+	remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
+	write(t, dir, "logs/bench-0.log", "19:46:34.842 ERROR    All 8 inference request(s) failed; no successful responses were collected. (system_controller.py:2370)\n")
+}
+
+// covers: PL-F2, PL-F4, PL-F5, PL-F7, PL-F15, U-24
 func TestCauseOfDeath(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change     func(t *testing.T, dir string)
@@ -60,6 +69,16 @@ func TestCauseOfDeath(t *testing.T) {
 			remove(t, dir, "raw/vllm-bench.json", "raw/vllm-gsm8k.json")
 			write(t, dir, "logs/bench-0.log", "Starting main benchmark run...\n")
 		}, nil, "process-killed", "bench", "127.0.1.1", result.FromState},
+		"AIPerf says only in its file of requests how the server answered": {func(t *testing.T, dir string) {
+			allFailed(t, dir)
+			write(t, dir, "raw/profile_export.jsonl", `{"metadata":{},"metrics":{},"error":{"code":503,"type":"Service Unavailable","message":"{}"}}`+"\n")
+		}, nil, "client-server-error", "client", "", result.FromSymptom},
+		"and the frontend of Dynamo says why": {func(t *testing.T, dir string) {
+			allFailed(t, dir)
+			write(t, dir, "raw/profile_export.jsonl", `{"metadata":{},"metrics":{},"error":{"code":503,"type":"Service Unavailable","message":"{}"}}`+"\n")
+			write(t, dir, "logs/frontend-0.log", "2026-11-21T04:56:03.409774Z ERROR http-request: dynamo_llm::kv_router::prefill_router: Remote prefill failed, failing "+
+				"request error=Unavailable: Generate Error: mocker handoff session limit reached for DP rank 0 method=POST\n")
+		}, nil, "dynamo-mocker-handoff", "frontend", "", result.Exact},
 		"a time that was over": {func(t *testing.T, dir string) {
 			write(t, dir, run.SentinelFile,
 				`{"schema":"profllm.finish/1","time":"2026-11-21T04:56:07Z","code":1,"phases":[{"name":"ready","code":1}]}`)

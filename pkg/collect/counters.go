@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -41,13 +40,13 @@ func addCounters(e *evidence, d *draft) {
 			r.Results.Proxy = proxy(c, others)
 			continue
 		}
+		if role.Router {
+			r.Results.Routing = routing(c, others)
+		}
 		part.Server = append(part.Server, result.ServerDelta{
 			Role: role.KindName(), Replica: role.Replica, Reset: c.Reset(), Others: others,
 			BrokenOff: brokenOff(c),
-			Counters: c.Totals(func(name string) bool {
-				return strings.HasPrefix(name, "vllm:") && !strings.HasSuffix(name, "_bucket") &&
-					!strings.HasSuffix(name, "_created")
-			}),
+			Counters:  c.Totals(counted),
 		})
 	}
 	r.Merge(part)

@@ -12,9 +12,11 @@ var (
 	retrying = regexp.MustCompile(`(?i)\b(?:retry(?:ing)?|retries left|will (?:re)?try(?: again)?|reconnect\w*|attempt \d+(?:/| of )\d+|backing off|sleeping \d)`)
 	// warning is how a line says that it is no end.
 	warning = regexp.MustCompile(`(?i)\bWARN(?:ING)?\b`)
-	// refusedForGood is how lm-eval warns of an answer that further attempts do not change: the
-	// exception that ends it names the status, but not the server's reason.
-	refusedForGood = regexp.MustCompile(`API request failed(?:! Status code: 40[0134]\b| with error message: .*"code": ?40[0134]\b)`)
+	// refusedForGood is what further attempts do not change: an answer of which lm-eval warns, whose
+	// exception names the status, but not the server's reason; a tokenizer that Dynamo's frontend
+	// cannot read; the end of a lease in etcd.
+	refusedForGood = regexp.MustCompile(`API request failed(?:! Status code: 40[0134]\b| with error message: .*"code": ?40[0134]\b)|` +
+		`Model materialization failed; .{0,400}error="(?:tokenizer|chat pipeline)|Unable to maintain lease`)
 )
 
 // isPassing reports whether a line is a warning, or tells of an attempt that will be repeated.
@@ -58,7 +60,7 @@ func (s *scanner) settleAttempts(r *Report) {
 			continue
 		}
 		index, ok := s.t.byID[f.ID]
-		repeated := retrying.MatchString(f.Line)
+		repeated := retrying.MatchString(f.Line) && !refusedForGood.MatchString(f.Line)
 		attempt := repeated || ok && f.Kind == Symptom && slices.Contains(attempted, s.t.entries[index].Area)
 		f.Overcome = attempt && (f.No < s.success || repeated && !ended) || f.Passing && f.No < s.success ||
 			!ended && (s.beside[f.No] && f.No < s.success || s.startedAgain(f) ||

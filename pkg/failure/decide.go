@@ -133,7 +133,10 @@ func (t *Table) Decide(reports []Report, job Job) *result.Failure {
 	}
 	dead := died(reports)
 	serviceDied := dead != nil && dead.service()
-	if i := slices.IndexFunc(roots, func(c clue) bool { return !serviceDied || c.insideService() }); i >= 0 {
+	inDead := func(c clue) bool {
+		return !serviceDied || c.insideService() || c.report.File == dead.File && c.report.Role == dead.Role
+	}
+	if i := slices.IndexFunc(roots, inDead); i >= 0 {
 		if slices.Contains(missed, roots[i].entry.ID) {
 			if f := t.serviceWords(reports, roots[i], rest); f != nil {
 				return f

@@ -29,8 +29,8 @@ var writers = []struct {
 	{"decode", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_consumer|disaggregation_mode=['"]decode|is_decode_worker=True`)},
 	{"offline", regexp.MustCompile(`subparser='bench', bench_type='|usage: vllm bench (?:latency|throughput|startup)`)},
 	{"server", regexp.MustCompile(`vLLM API server version|\[api_server\.py:\d+\]|\((?:APIServer|EngineCore\w*) pid=|non-default args: |vllm serve: error: |usage: vllm serve|\bvllm: error: |` +
-		`server_args=ServerArgs\(|sglang[./](?:srt|launch_server)|launch_server\.py: error: |\[vllm\]|TensorRT-LLM|text_generation_launcher`)},
-	{"proxy", regexp.MustCompile(`profllm proxy|(?i:disagg\w*_proxy|toy_proxy|\bproxy_server)|dynamo[./]frontend|sglang[_:](?:router|model_gateway)|\[(?:warn|error|notice)\] \d+#\d+: |upstream prematurely closed`)},
+		`server_args=ServerArgs\(|sglang[./](?:srt|launch_server)|launch_server\.py: error: |\[vllm\]|TensorRT-LLM|text_generation_launcher|dynamo_llm::mocker: |dynamo/(?:mocker|vllm|sglang)/`)},
+	{"proxy", regexp.MustCompile(`profllm proxy|(?i:disagg\w*_proxy|toy_proxy|\bproxy_server)|dynamo[./]frontend|dynamo_llm::http::service\b|sglang[_:](?:router|model_gateway)|\[(?:warn|error|notice)\] \d+#\d+: |upstream prematurely closed`)},
 	{"ray", regexp.MustCompile(`(?:scripts|node|services|worker|log_monitor)\.py:\d+ -- |Ray runtime started|Local node IP: |Usage: ray |\braylet\b|\(gcs_server\)`)},
 	{"submit", regexp.MustCompile(`(?m)^(?:sbatch|salloc): error: |^Submitted batch job \d+`)},
 	{"job", regexp.MustCompile(`(?m)^(?:\d+: )?(?:srun|slurmstepd|slurmd|pyxis): |\bSLURM_JOB_ID=`)},

@@ -51,7 +51,7 @@ func hidden(clues []clue) []clue {
 var (
 	hiding = []string{"proxy-5xx", "proxy-upstream", "backend-failed", "client-server-error"}
 	vague  = append([]string{deadline, ownMessage, "client-all-failed", "client-none-completed",
-		"client-server-never-ready", "guidellm-backend", "aiperf-not-ready", "aiperf-no-records"}, hiding...)
+		"client-server-never-ready", "guidellm-backend", "aiperf-not-ready", noRecords}, hiding...)
 )
 
 // mayPrecede reports whether clocks, missing stamps, or stamps that are only a lower
@@ -89,13 +89,18 @@ func (c clue) explains(d clue) bool {
 		return strings.HasPrefix(d.entry.ID, "nixl-") || d.entry.ID == "kv-transfer-failed"
 	case d.entry.ID == deadline:
 		return true
+	case d.entry.ID == noRecords: // AIPerf's file of requests says why
+		return c.entry.ID != noRecords
 	}
 	return c.place() < d.place()
 }
 
+// noRecords is the id of AIPerf's word that no request succeeded.
+const noRecords = "aiperf-no-records"
+
 // ofRequests are what a proxy or a client says of single requests that failed.
 var ofRequests = []string{"backend-failed", "client-bad-answer", "client-disconnected", "client-server-error",
-	"client-timeout"}
+	"client-timeout", "dynamo-no-worker", "dynamo-request-failed", "dynamo-stream-lost"}
 
 // OfRequests reports whether a cause says no more than that single requests failed.
 func OfRequests(cause string) bool { return slices.Contains(ofRequests, cause) }

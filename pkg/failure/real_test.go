@@ -36,7 +36,7 @@ func realLogs(t testing.TB) []realLog {
 	return list
 }
 
-// covers: PL-F1, PL-F3, PL-F7, PL-F10, PL-F13
+// covers: PL-F1, PL-F3, PL-F7, PL-F10, PL-F13, U-25
 func TestRealFailures(t *testing.T) {
 	files, err := filepath.Glob("testdata/real/*.log")
 	require.NoError(t, err)
@@ -64,7 +64,12 @@ func TestRealFailures(t *testing.T) {
 			require.NotEmpty(t, f.Line, "something is shown even of what nobody knows")
 			require.Contains(t, f.Line, x.Line, "%d is not the line to quote", f.LineNumber)
 			if f.LineNumber > 0 {
-				line := strings.Split(string(data), "\n")[f.LineNumber-1]
+				lines := strings.Split(string(data), "\n")
+				line := lines[f.LineNumber-1]
+				if strings.Contains(line, "╭─") { // the text is in the box below
+					inside := strings.ReplaceAll(strings.Join(lines[f.LineNumber:], " "), "│", "")
+					line = strings.Join(strings.Fields(inside), " ")
+				}
 				require.Contains(t, strings.ReplaceAll(redact.Line(line), "\x1b", ""),
 					strings.TrimSuffix(f.Line, "…")[:min(len(f.Line), 20)])
 			}

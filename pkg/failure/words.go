@@ -43,9 +43,11 @@ var (
 // bareKill is what a shell prints of a program of its own that got SIGKILL.
 var bareKill = regexp.MustCompile(`^Killed$`)
 
-// nothing is how a line says that there is nothing to complain about, and what click
-// and Slurm print of a program that was told to stop.
-var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$|\*\*\* STEP \S+ ON \S+ CANCELLED AT `)
+// nothing is how a line says that there is nothing to complain about, what click and Slurm print of a program that was
+// told to stop, what Dynamo then calls errors, and the rows of AIPerf's table of results.
+var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$|\*\*\* STEP \S+ ON \S+ CANCELLED AT |` +
+	`dynamo_\S+ .{0,200}\bchannel closed\b|response failed classification=Status code: 503 Service Unavailable latency=\d+ ms$|` +
+	`^│ +Request Error Rate \(%\) │`)
 
 // weigh says how much a line tells.
 func (t *Table) weigh(line string) int {

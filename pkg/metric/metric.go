@@ -215,6 +215,12 @@ var served = []Metric{
 		func(m *result.Metrics) *float64 { return m.TotalTokenThroughput }),
 	rate("total_token_throughput_per_gpu", "Total TPS/GPU", "tok/s",
 		func(m *result.Metrics) *float64 { return m.TotalPerGPU }),
+	rate("prefix_cache_hit_rate", "Prefix cache hits", "", func(m *result.Metrics) *float64 {
+		if m.Routing == nil {
+			return nil
+		}
+		return m.Routing.HitRate
+	}),
 }
 
 // GPU is what the GPUs that served did in the client's window.

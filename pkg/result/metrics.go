@@ -42,6 +42,7 @@ type Metrics struct {
 	Load        *ServerLoad   `json:"server_load,omitempty"`
 	KVTransfer  *KVTransfer   `json:"kv_transfer,omitempty"`
 	Proxy       *Proxy        `json:"proxy,omitempty"`
+	Routing     *Routing      `json:"routing,omitempty" jsonschema:"what the frontend of NVIDIA Dynamo counted"`
 
 	// Latency holds the distributions by family; in the file they are
 	// <statistic>_<family>_ms and n_<family>.

@@ -134,6 +134,7 @@ func (r *Result) Merge(p Part) {
 		m.KVTransfer = cmp.Or(m.KVTransfer, r.Results.KVTransfer)
 		m.Load = cmp.Or(m.Load, r.Results.Load)
 		m.Proxy = cmp.Or(m.Proxy, r.Results.Proxy)
+		m.Routing = cmp.Or(m.Routing, r.Results.Routing)
 		r.Results = m
 	}
 	if p.Accuracy != nil {

@@ -65,6 +65,8 @@ var gauges = map[string]struct {
 		"Completed requests per second."},
 	"request_goodput": {"good_requests_per_second", 1,
 		"Requests per second that completed within their limits."},
+	"prefix_cache_hit_rate": {"prefix_cache_hit_ratio", 1,
+		"Share of the prompts' tokens that workers of Dynamo found in their prefix caches."},
 	"completed_requests": {"completed_requests", 1,
 		"Completed requests."},
 	"successful_percent": {"completed_requests_ratio", 0.01,

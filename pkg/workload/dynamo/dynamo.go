@@ -77,6 +77,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkExporter(&c)
 	w.checkConstraints(t.Constraints, &c)
 	w.noEffect()
+	w.noteHandoffs(t)
 	return w, c.Err()
 }
 

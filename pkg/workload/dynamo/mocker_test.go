@@ -89,3 +89,27 @@ func TestMockerRefuses(t *testing.T) {
 		require.ErrorContains(t, err, want, args)
 	}
 }
+
+// CloudAI's own test has ten requests at once and a prefill worker that takes four.
+func TestMockerHandoffs(t *testing.T) {
+	const head = "[worker]\ndisaggregation_mode = \"prefill_decode\"\n[worker.prefill_worker]\n"
+	for args, want := range map[string]string{
+		head + "num_nodes = 1\n[worker.prefill_worker.args]\nmax_num_seqs = 4\n[aiperf]\nreplay_concurrency = 10\n": "t.toml:6:1: prefill_worker.args.max_num_seqs is 4: the prefill workers of the " +
+			"mocker take 4 requests at once and refuse any other, which the frontend answers with 503, but the load has 10; " +
+			"raise max_num_seqs or lower the concurrency",
+		head + "num_nodes = 3\n[worker.prefill_worker.args]\nmax_num_seqs = 4\n[aiperf]\nreplay_concurrency = 10\n": "",
+		head + "num_nodes = 1\n[aiperf]\nreplay_concurrency = 10\n":                                                 "",
+	} {
+		p, err := PreparedMocker(test(t, args))
+		require.NoError(t, err)
+		w, err := NewMocker(p, false)
+		require.NoError(t, err)
+		s, err := w.Serve(plan.Cluster{Nodes: 1, Dir: "/run"})
+		require.NoError(t, err)
+		if want == "" {
+			require.Empty(t, s.Notes, args)
+		} else {
+			require.Equal(t, []string{want}, s.Notes)
+		}
+	}
+}
