@@ -80,7 +80,7 @@ func jobOf(e *evidence) string {
 	if e.state != nil && e.state.JobID != "" {
 		id = e.state.JobID
 	}
-	if strings.HasPrefix(id, run.LocalPrefix) {
+	if strings.HasPrefix(id, run.LocalPrefix) || strings.HasPrefix(id, run.KubePrefix) {
 		return ""
 	}
 	return id

@@ -91,7 +91,8 @@ func addTimes(e *evidence, d *draft) {
 
 // addSlurm adds what Slurm says of the job.
 func addSlurm(e *evidence, d *draft) {
-	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) {
+	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) &&
+		!strings.HasPrefix(s.JobID, run.KubePrefix) {
 		d.record.Slurm = slurmRecord(e.plan, s)
 	}
 	if id := e.claim.Allocation; id != "" { // it goes on when the run is over

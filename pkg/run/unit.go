@@ -69,6 +69,17 @@ func (u *Unit) Kind() string {
 	return ""
 }
 
+// OnKubernetes reports whether the unit is a run whose job is one of Kubernetes.
+func (u *Unit) OnKubernetes() bool { return u.Plan != nil && u.Plan.Kubernetes != nil }
+
+// Script is the file that the scheduler is given: the script, or a manifest.
+func (u *Unit) Script() string {
+	if u.OnKubernetes() {
+		return ManifestFile
+	}
+	return ScriptFile
+}
+
 // Runs lists the run directories that the job carries, in the order of tasks. The paths
 // are current, since a scenario's directory may have been moved.
 func (u *Unit) Runs() []string {
