@@ -18,6 +18,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -327,7 +328,7 @@ func (f *fetch) results() {
 }
 
 func (f *fetch) unpack() ([]string, error) {
-	in, err := os.Open(filepath.Join(f.temp, "results.tgz"))
+	in, err := regular.OpenLarge(filepath.Join(f.temp, "results.tgz"))
 	if err != nil {
 		return nil, err
 	}
