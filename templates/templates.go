@@ -3,7 +3,12 @@ package templates
 
 import "embed"
 
-// FS holds <scheduler>/<name>.tmpl.
+// FS holds slurm/<name>.tmpl, which a user's folder can replace.
 //
 //go:embed slurm
 var FS embed.FS
+
+// Kube holds kube/<name>.tmpl.
+//
+//go:embed kube
+var Kube embed.FS

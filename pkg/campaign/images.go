@@ -20,8 +20,11 @@ import (
 // that no plan can take from a file; such a site's plans will expect one.
 func stagedImages(tests []scenario.Test, sys *config.System,
 	o planner.Options) (found map[string]plan.Staged, absent []stage.Item, err error) {
-	site := planner.Site(sys, o)
 	found = map[string]plan.Staged{}
+	if sys.Kube() != nil {
+		return found, nil, nil // kubelets pull images
+	}
+	site := planner.Site(sys, o)
 	lacks := func(item stage.Item) {
 		if !slices.ContainsFunc(absent, func(a stage.Item) bool { return a.Path == item.Path }) {
 			absent = append(absent, item)

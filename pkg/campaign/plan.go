@@ -16,6 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/lockfile"
+	"github.com/profllm/profllm/pkg/manifest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/regular"
@@ -63,6 +64,7 @@ type Planned struct {
 	Held        *Held  // the allocation whose steps its jobs are; nil for none
 	Verb        string // of the command that runs it there; "" is rehearse
 	Standalone  bool   // the system has no scheduler
+	Kubernetes  bool   // the runs are objects of Kubernetes
 	Launcher    string
 	Single      bool
 	WorkDir     string
@@ -82,11 +84,23 @@ type Planned struct {
 
 // ForSlurm refuses what is planned for a machine without a scheduler.
 func (p *Planned) ForSlurm() error {
+	if p.Kubernetes {
+		return as(Usage, fmt.Errorf("the system's scheduler is \"kubernetes\", not Slurm\n\thint: profllm kube dry-run %s",
+			shell.Quote(p.Scenario)))
+	}
 	if !p.Standalone {
 		return nil
 	}
 	return as(Usage, fmt.Errorf("the system's scheduler is \"standalone\", which is one machine without Slurm\n\thint: profllm run %s",
 		shell.Quote(p.Scenario)))
+}
+
+// ForKubernetes refuses what is planned for another place.
+func (p *Planned) ForKubernetes() error {
+	if p.Kubernetes {
+		return nil
+	}
+	return as(Usage, errors.New("the system's scheduler is not \"kubernetes\"\n\thint: name a system file with scheduler = \"kubernetes\" (--system FILE or $PROFLLM_SYSTEM)"))
 }
 
 // Plan reads the definitions, plans every run and renders its script.
@@ -115,7 +129,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 	p := &Planned{
 		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
 		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
-		Standalone: sys.Standalone(), Held: held,
+		Standalone: sys.Standalone(), Kubernetes: sys.Kube() != nil, Held: held,
 		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),
 	}
 	if f.Time.IsZero() {
@@ -319,10 +333,12 @@ func (c *Client) printed(p *Planned, set *planner.Set, templates string) error {
 			said[note] = true
 		}
 	}
-	if p.Simulated {
+	switch {
+	case p.Simulated:
 		return c.checkKnobs(p)
+	case !p.Kubernetes:
+		c.noteUnexported(p)
 	}
-	c.noteUnexported(p)
 	return nil
 }
 
@@ -360,7 +376,12 @@ func (p *Planned) Render(plans []*plan.Plan, batches []*plan.Batch, layers []fs.
 	for _, pl := range plans {
 		printed := run.Printed{Plan: pl}
 		var err error
-		if printed.Script, err = render.Script(pl, layers...); err != nil {
+		if pl.Kubernetes != nil {
+			printed.Script, err = manifest.Render(pl)
+		} else {
+			printed.Script, err = render.Script(pl, layers...)
+		}
+		if err != nil {
 			return fmt.Errorf("test %s: %w", pl.Test, err)
 		}
 		for _, h := range append(append([]plan.Hook(nil), pl.PreTest...), pl.PostTest...) {

@@ -16,11 +16,11 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// System is a system file with scheduler "slurm" or "standalone". Keys marked (profllm) are
-// not known to CloudAI.
+// System is a system file with scheduler "slurm", "kubernetes" or "standalone". Keys marked (profllm)
+// are not known to CloudAI.
 type System struct {
 	Name string `toml:"name,required"` // Display name of the cluster.
-	// "slurm", or "standalone": this machine, without a scheduler (profllm run).
+	// "slurm", "kubernetes", or "standalone": this machine, without a scheduler (profllm run).
 	Scheduler string `toml:"scheduler,required"`
 
 	InstallPath string `toml:"install_path,required"` // Root of caches: images, git clones, models.
@@ -97,8 +97,17 @@ type System struct {
 	DataRepository   *source.Table `toml:"data_repository"`               // Used by CloudAI's NeMo report only.
 	Reports          *source.Table `toml:"reports"`                       // Per-report settings.
 
+	// Kubernetes only: the kubeconfig; default: the one that kubectl finds.
+	KubeConfigPath string `toml:"kube_config_path"`
+	// Kubernetes only, required there: the namespace of everything that a run creates.
+	DefaultNamespace string      `toml:"default_namespace"`
+	UseHostNetwork   *bool       `toml:"use_host_network"` // CloudAI's key of Kubernetes; not supported.
+	Kubernetes       *Kubernetes `toml:"kubernetes"`       // What else Kubernetes needs to know (profllm).
+
 	Preflight  *Preflight  `toml:"preflight"`  // Limits of the node checks before servers start (profllm).
 	Signatures []Signature `toml:"signatures"` // Patterns of log lines for failures of this site (profllm).
+
+	kubePos source.Pos
 
 	Pos      source.Pos `toml:"-"`
 	Source   []byte     `toml:"-"` // the file itself
@@ -197,7 +206,7 @@ func Parse(file string, data []byte) (*System, error) {
 		return nil, err
 	}
 	s := &System{Pos: t.Pos, Source: data}
-	if v := t.Get("scheduler"); v != nil && v.Any != slurm && v.Any != standalone {
+	if v := t.Get("scheduler"); v != nil && v.Any != slurm && v.Any != standalone && v.Any != kubernetes {
 		return nil, refuseScheduler(v)
 	}
 	var c source.Complaints
@@ -215,19 +224,19 @@ const slurm, standalone = "slurm", "standalone"
 func (s *System) Standalone() bool { return s.Scheduler == standalone }
 
 // refuseScheduler says what else a system file of another scheduler is good for. Its other keys
-// describe that scheduler, so a word within two edits of slurm alone gets the advice to write
-// slurm; the same holds for standalone.
+// describe that scheduler, so only a word within two edits of a known one gets the advice to write
+// that.
 func refuseScheduler(v *source.Value) error {
 	err := source.Errorf(v.Pos, "scheduler %s is not supported", v.Shown())
 	word, ok := v.Text()
-	if near := source.Nearest(word, []string{slurm, standalone}); ok && near != "" {
+	if near := source.Nearest(word, []string{slurm, kubernetes, standalone}); ok && near != "" {
 		return err.Hintf("write scheduler = %q", near)
 	}
 	if !ok || word == "" {
 		return err.Hintf("write scheduler = %q", slurm)
 	}
-	return err.Hintf("profllm submits to Slurm, or runs on one machine (scheduler = %q): name such a system file; "+
-		"profllm rehearse SCENARIO tries a scenario without a cluster", standalone)
+	return err.Hintf("profllm submits to Slurm or Kubernetes (scheduler = %q), or runs on one machine (scheduler = %q): name such a "+
+		"system file; profllm rehearse SCENARIO tries a scenario without a cluster", kubernetes, standalone)
 }
 
 // idle are the keys without effect, and what uses them in CloudAI.
@@ -238,9 +247,10 @@ var idle = [...]struct{ key, user string }{
 
 func (s *System) check(t *source.Table) error {
 	var c source.Complaints
-	if !s.Standalone() && !t.Has("default_partition") {
+	if s.Scheduler == slurm && !t.Has("default_partition") {
 		c.Addf(t.Pos, "default_partition is required")
 	}
+	c.Add(s.checkScheduler(t))
 	if s.GPUsPerNode < 0 {
 		c.Addf(t.PosOf("gpus_per_node"), "gpus_per_node is %d, must be 0 or more", s.GPUsPerNode)
 	}

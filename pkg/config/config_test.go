@@ -38,7 +38,7 @@ func TestParseSample(t *testing.T) {
 		ours := []string{
 			"qos", "gpu_hour_usd", "reservation", "constraint", "supports_gpu_directives", "export", "compile_cache", "container_args", "container_rdma", "container_security", "network", "socket_interface", "launcher", "binary", "prologue", "preflight", "signatures",
 		}
-		require.True(t, top.Has(key) || slices.Contains(ours, key), "key %s does not stand in %s", key, sample)
+		require.True(t, top.Has(key) || slices.Contains(ours, key) || slices.Contains(kubeKeys, key), "key %s does not stand in %s", key, sample)
 	}
 }
 
@@ -66,11 +66,11 @@ site.toml:11:1: gpu_hour_usd is -1, must be 0 to 1000000`)
 
 // A system file of another scheduler is not made one of Slurm by its key alone.
 func TestParseOtherScheduler(t *testing.T) {
-	const other = "\n\thint: profllm submits to Slurm, or runs on one machine (scheduler = \"standalone\"): " +
-		"name such a system file; profllm rehearse SCENARIO tries a scenario without a cluster"
+	const other = "\n\thint: profllm submits to Slurm or Kubernetes (scheduler = \"kubernetes\"), or runs on one machine " +
+		"(scheduler = \"standalone\"): name such a system file; profllm rehearse SCENARIO tries a scenario without a cluster"
 	const typo = "\n\thint: write scheduler = \"slurm\""
 	for value, want := range map[string]string{
-		`"kubernetes"`: other, `"runai"`: other, `"standalon"`: "\n\thint: write scheduler = \"standalone\"", `"lsf"`: other,
+		`"kubernets"`: "\n\thint: write scheduler = \"kubernetes\"", `"runai"`: other, `"standalon"`: "\n\thint: write scheduler = \"standalone\"", `"lsf"`: other,
 		`"Slurm"`: typo, `"slrum"`: typo, `""`: typo, `3`: typo,
 	} {
 		_, err := Parse("k.toml", []byte("scheduler = "+value+"\n"))

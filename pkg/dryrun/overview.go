@@ -98,6 +98,11 @@ func expectedTime(sum campaign.Estimate, each []campaign.Estimate, nodeHours flo
 	switch {
 	case sum.Most == 0:
 		return text + ", without a time limit"
+	case nodeHours == 0 && len(each) > 1: // Kubernetes: no nodes are asked for
+		return text + fmt.Sprintf(", at most %s per run (time limit), %s in all", quantity.Duration(longest(each)),
+			quantity.Duration(sum.Most))
+	case nodeHours == 0:
+		return text + fmt.Sprintf(", at most %s (time limit)", quantity.Duration(sum.Most))
 	case len(each) > 1:
 		return text + fmt.Sprintf(", at most %s per run (time limit), %s and %s in all",
 			quantity.Duration(longest(each)), quantity.Duration(sum.Most), quantity.NodeHours(nodeHours))

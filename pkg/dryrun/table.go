@@ -17,6 +17,9 @@ import (
 
 // planTable is what a person checks before the run is submitted.
 func planTable(p *plan.Plan, s terminal.Screen) string {
+	if p.Kubernetes != nil {
+		return podTable(p, s)
+	}
 	t := terminal.Table{Columns: []terminal.Column{
 		{Name: "role"}, {Name: "nodes"}, {Name: "GPUs on each"}, {Name: "TP x PP x DP", Drop: 4},
 		{Name: "port", Drop: 3},

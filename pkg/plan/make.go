@@ -24,6 +24,12 @@ type Workload interface {
 	Serve(Cluster) (Service, error)
 }
 
+// A Deployer is a Workload whose service can be pods of Kubernetes: each role is all instances of its
+// kind.
+type Deployer interface {
+	Deploy(Cluster) (Service, error)
+}
+
 // A Client is a command that measures a service, once every role is ready.
 type Client interface {
 	Command(Target) (Step, error)
@@ -46,6 +52,7 @@ type Cluster struct {
 	Dir          string // of the run, absolute, as every step sees it
 	RunID        string
 	Simulated    bool
+	API          string // version of DynamoGraphDeployment; for a Deployer only
 }
 
 // All is the whole allocation.
@@ -108,7 +115,15 @@ type Service struct {
 	Config          map[string]any // kind of role → engine arguments
 	Cache           Cache
 	Torch           *Torch   // nil: profllm cannot start PyTorch's profiler in the engines
+	Graph           *Graph   // on Kubernetes: it is deployed as one of Dynamo's; nil: as Deployments
 	Notes           []string // what a person should know, e.g. keys without effect
+}
+
+// Graph is a DynamoGraphDeployment beside its components.
+type Graph struct {
+	API            string // its version
+	Backend        string // name of the engine in that API, "" if it has none
+	RuntimeVersion string // of Dynamo, where the tag of the image does not say it
 }
 
 // Cache says how the engines of a service are told to empty their prefix caches.
@@ -218,10 +233,9 @@ type LoadInput struct {
 	Beside    bool // its client reads the folders beside the run's
 }
 
-// Make plans one run. Every complaint is returned, with positions.
-func Make(in Input) (*Plan, error) {
-	var c source.Complaints
-	p := &Plan{
+// begin is a plan of which only that is known which the definitions say outright.
+func begin(in Input) *Plan {
+	return &Plan{
 		Schema: Schema, RunID: in.RunID, Version: in.Version, Created: in.Created.UTC(),
 		Scenario: in.Scenario, Test: in.Test.ID, Name: in.Test.Name, Iteration: in.Iteration, Step: in.Step,
 		Workload: in.Test.Template, Dir: in.Dir, Binary: in.Binary, Simulated: in.Simulated,
@@ -229,6 +243,16 @@ func Make(in Input) (*Plan, error) {
 		Preflight: in.Test.Preflight.Over(in.System.Preflight), Signatures: Signatures(in.System),
 		Accept: in.Test.Accept, StopOnFailure: in.Test.StopOnFailure,
 	}
+}
+
+// Make plans one run. Every complaint is returned, with positions.
+func Make(in Input) (*Plan, error) {
+	p := begin(in)
+	if k := in.System.Kube(); k != nil {
+		return p.onKubernetes(in, k)
+	}
+	var c source.Complaints
+
 	c.Add(p.allocate(in))
 	visible, secrets, err := p.environment(in)
 	c.Add(err)
@@ -354,7 +378,8 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	for _, client := range in.Clients {
 		step, err := client.Command(Target{
 			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
-			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes, Dir: path.Join(l.Dir, "raw"), Disaggregated: service.Disaggregated,
+			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes,
+			Dir: path.Join(p.seen(l.Dir), "raw"), Disaggregated: service.Disaggregated,
 			GPUs: l.Expect.GPUs, Simulated: p.Simulated, MetricsURLs: p.metricsURLs(service),
 		})
 		c.Add(err)

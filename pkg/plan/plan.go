@@ -350,23 +350,25 @@ func (s Slice) String() string {
 // Role is a part of the service: it stays up until the clients are done.
 type Role struct {
 	// serve, prefill, decode, proxy; with replicas prefill_0, prefill_1, ...
-	Name    string   `json:"name"`
-	Kind    string   `json:"kind,omitempty"`    // the role without its replica's number, "" if it is the name
-	Replica int      `json:"replica,omitempty"` // 0 for the first of its kind
-	Nodes   Slice    `json:"nodes"`
-	GPUs    []int    `json:"gpus,omitempty"` // local ids, the same on each node
-	TP      int      `json:"tp,omitempty"`
-	PP      int      `json:"pp,omitempty"`
-	DP      int      `json:"dp,omitempty"`
-	EP      int      `json:"ep,omitempty"` // GPUs over which whole experts are spread; the engine computes it
-	Health  Endpoint `json:"health"`
-	Timeout Seconds  `json:"timeout_s"`        // for becoming ready
-	Poll    Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
-	Engine  bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
-	Proxy   bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
-	Router  bool     `json:"router,omitempty"` // another's, which says what is served and has /metrics of its own
-	Helper  bool     `json:"helper,omitempty"` // a process beside the servers, which start once it is ready
-	Ray     bool     `json:"ray,omitempty"`    // Ray runs on its nodes
+	Name    string `json:"name"`
+	Kind    string `json:"kind,omitempty"`    // the role without its replica's number, "" if it is the name
+	Replica int    `json:"replica,omitempty"` // 0 for the first of its kind
+	// on Kubernetes one role is all instances of its kind, each on nodes of its own; 0: 1
+	Replicas int      `json:"replicas,omitempty"`
+	Nodes    Slice    `json:"nodes"`
+	GPUs     []int    `json:"gpus,omitempty"` // local ids, the same on each node
+	TP       int      `json:"tp,omitempty"`
+	PP       int      `json:"pp,omitempty"`
+	DP       int      `json:"dp,omitempty"`
+	EP       int      `json:"ep,omitempty"` // GPUs over which whole experts are spread; the engine computes it
+	Health   Endpoint `json:"health"`
+	Timeout  Seconds  `json:"timeout_s"`        // for becoming ready
+	Poll     Seconds  `json:"poll_s,omitempty"` // between two looks at whether it is; 0: 0.2 s
+	Engine   bool     `json:"engine"`           // an inference engine with /metrics, not a proxy
+	Proxy    bool     `json:"proxy,omitempty"`  // profllm's own proxy, whose /metrics count what failed
+	Router   bool     `json:"router,omitempty"` // another's, which says what is served and has /metrics of its own
+	Helper   bool     `json:"helper,omitempty"` // a process beside the servers, which start once it is ready
+	Ray      bool     `json:"ray,omitempty"`    // Ray runs on its nodes
 	// the instances of its kind are ranks of one group: none serves on without the others
 	Group bool `json:"group,omitempty"`
 	// how its processes reach each other over its nodes, and why: "ray, because …"; "" for one alone
@@ -490,11 +492,14 @@ func (p *Plan) Replicas(kind string) int {
 	n := 0
 	for i := range p.Roles {
 		if p.Roles[i].KindName() == kind {
-			n++
+			n += p.Roles[i].Count()
 		}
 	}
 	return n
 }
+
+// Count is how many instances the role stands for.
+func (r *Role) Count() int { return max(r.Replicas, 1) }
 
 // Role returns the role of that name, or nil.
 func (p *Plan) Role(name string) *Role {
@@ -533,7 +538,7 @@ func (p *Plan) Idle() int {
 	n := 0
 	for i := range p.Roles {
 		if r := &p.Roles[i]; r.Engine {
-			n += max(len(r.GPUs)*r.Nodes.Count-r.World(), 0)
+			n += max(len(r.GPUs)*r.Nodes.Count-r.World(), 0) * r.Count()
 		}
 	}
 	return n
@@ -543,7 +548,7 @@ func (p *Plan) Idle() int {
 func (p *Plan) GPUs() int {
 	n := 0
 	for _, r := range p.Roles {
-		n += len(r.GPUs) * r.Nodes.Count
+		n += len(r.GPUs) * r.Nodes.Count * r.Count()
 	}
 	return n
 }

@@ -28,7 +28,7 @@ var (
 )
 
 // Port is Count consecutive ports that a role listens on. In slot s the first
-// is Base + s*Step.
+// is Base + s*Step. On Kubernetes, where nobody else is on a pod's network, Step is 0.
 type Port struct {
 	Name  string `json:"name"`
 	Base  int    `json:"base"`
@@ -39,7 +39,10 @@ type Port struct {
 
 // String is the first port number before the slot is known: 8300 + slot.
 func (p Port) String() string {
-	if p.Step == 1 {
+	switch p.Step {
+	case 0:
+		return fmt.Sprint(p.Base)
+	case 1:
 		return fmt.Sprintf("%d + slot", p.Base)
 	}
 	return fmt.Sprintf("%d + %d x slot", p.Base, p.Step)

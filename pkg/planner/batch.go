@@ -17,6 +17,9 @@ const arrayLimit = 1000
 // batches puts the runs of a sweep into job arrays, or all runs into one
 // allocation.
 func (b *builder) batches() error {
+	if b.system.Kube() != nil {
+		return b.noBatches()
+	}
 	if b.o.Single {
 		b.serial()
 		return b.batch(plan.Sequence, 0, b.set.Plans)
@@ -45,6 +48,21 @@ func (b *builder) batches() error {
 			default:
 				c.Add(b.arrays(plans, t.Sweep.MaxParallel))
 			}
+		}
+	}
+	return c.Err()
+}
+
+// noBatches refuses what puts several runs into one allocation: on Kubernetes each has a service of its own.
+func (b *builder) noBatches() error {
+	var c source.Complaints
+	if b.o.Single {
+		c.Add(source.Errorf(b.system.Pos, "--single: Kubernetes has no allocation for several runs").Hintf("leave it out"))
+	}
+	for _, t := range b.scenario.Tests {
+		if t.Sweep.Mode == "single" {
+			c.Add(source.Errorf(t.Table.Table("sweep").PosOf("mode"), "test %q: Kubernetes has no allocation for several runs", t.ID).
+				Hintf("write mode = \"jobs\""))
 		}
 	}
 	return c.Err()

@@ -108,6 +108,9 @@ func (b *builder) hooks(tests []scenario.Test, below string) ([]plan.Hook, error
 }
 
 func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
+	if b.system.Kube() != nil {
+		return b.onKubernetes(t, in)
+	}
 	var c source.Complaints
 	in.LauncherName = launcherName(t, b.system, b.o)
 	in.NoImage = in.LauncherName == config.Bare && chosenLauncher(t, b.system, b.o) == ""
@@ -138,12 +141,7 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	if t.Client == aiperf.GenAI {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", t.PosOf("client"), aiperf.Deprecated))
-	}
-	if t.BenchArgs != nil {
-		p.Notes = append(p.Notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
-	}
+	p.Notes = append(p.Notes, clientNotes(t)...)
 	if b.system.ContainerSecurity != "" && slices.Contains([]string{"pyxis", "enroot", "apptainer"}, in.LauncherName) {
 		p.Notes = append(p.Notes,
 			fmt.Sprintf("%s: container_security has no effect with launcher %s", b.system.Pos, in.LauncherName))
@@ -152,6 +150,44 @@ func (b *builder) make(t scenario.Test, in plan.Input) (*plan.Plan, error) {
 		p.Notes = append(p.Notes,
 			fmt.Sprintf("%s: container_args has no effect with launcher pyxis; use extra_srun_args", b.system.Pos))
 	}
+	return p, nil
+}
+
+// clientNotes are notes about the client of a test and its arguments.
+func clientNotes(t scenario.Test) (notes []string) {
+	if t.Client == aiperf.GenAI {
+		notes = append(notes, fmt.Sprintf("%s: %s", t.PosOf("client"), aiperf.Deprecated))
+	}
+	if t.BenchArgs != nil {
+		notes = append(notes, t.BenchArgs.UnquotedNotes("bench_cmd_args")...)
+	}
+	return notes
+}
+
+// onKubernetes plans a run whose steps are pods, each from an image.
+func (b *builder) onKubernetes(t scenario.Test, in plan.Input) (*plan.Plan, error) {
+	var c source.Complaints
+	if b.o.Serve != nil {
+		c.Add(source.Errorf(t.Pos, "test %q: servers without a measurement are not supported on Kubernetes", t.ID).
+			Hintf("use a system file of Slurm"))
+	}
+	if b.o.Launcher != "" {
+		c.Add(source.Errorf(t.Pos, "--launcher %s: pods are started by Kubernetes", b.o.Launcher).Hintf("leave it out"))
+	}
+	var err error
+	in.LauncherName = plan.KubernetesLauncher
+	in.Workload, err = workload(t, true)
+	c.Add(err)
+	in.APICheck, err = apiCheck(t)
+	c.Add(err)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	p, err := plan.Make(in)
+	if err != nil {
+		return nil, err
+	}
+	p.Notes = append(p.Notes, clientNotes(t)...)
 	return p, nil
 }
 

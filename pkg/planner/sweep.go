@@ -158,7 +158,7 @@ func (b *builder) groups(t scenario.Test, points []sweep.Point, dims dimensions)
 		}
 		key := serverKey(point, dims)
 		g := byServer[key]
-		if share := variant.Sweep.ShareServer; g == nil || share != nil && !*share {
+		if share := variant.Sweep.ShareServer; g == nil || share != nil && !*share || b.system.Kube() != nil {
 			g = &group{first: point, test: variant}
 			byServer[key] = g
 			groups = append(groups, g)

@@ -150,6 +150,9 @@ func (r roleView) Summary() string {
 	return s + fmt.Sprintf(", ready when %s answers on port %s of the job", oneLine(r.Health.Path), r.port)
 }
 
+// Funcs are the functions that quote values in a template of bash.
+func Funcs() template.FuncMap { return template.FuncMap{"quote": Quote, "words": words} }
+
 // funcs are the functions of a template.
 var funcs = template.FuncMap{"quote": Quote, "words": words, "export": export, "command": command}
 

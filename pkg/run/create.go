@@ -222,6 +222,9 @@ func Fill(dir string, p *plan.Plan, script []byte, hooks ...[]byte) error {
 			return err
 		}
 	}
+	if p.Kubernetes != nil {
+		return WriteFile(filepath.Join(dir, ManifestFile), script, 0o644)
+	}
 	return WriteFile(filepath.Join(dir, ScriptFile), script, 0o755)
 }
 

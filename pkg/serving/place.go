@@ -81,7 +81,7 @@ func (s *Test) place(nodes int, all []int) ([]Instance, error) {
 	case nodes == 1:
 		pg, dg = plan.SplitGPUs(all)
 		if len(pg) == 0 {
-			return nil, source.Errorf(s.nodesPos(), "1 node with %s cannot serve prefill and decode",
+			return nil, source.Errorf(s.NodesPos(), "1 node with %s cannot serve prefill and decode",
 				quantity.Count(len(all), "GPU")).
 				Hintf("set num_nodes = 2, or use a node with 2 or more GPUs (gpus_per_node in the system file)")
 		}
@@ -101,7 +101,7 @@ func (s *Test) slices(nodes int) (p, d plan.Slice, err error) {
 	case pn == 0 && dn == 0 && nodes == 2:
 		return shared, plan.Slice{Offset: 1, Count: 1}, nil
 	case pn == 0 && dn == 0:
-		return p, d, source.Errorf(s.nodesPos(),
+		return p, d, source.Errorf(s.NodesPos(),
 			"the test has %s, but neither prefill.num_nodes nor decode.num_nodes is set",
 			quantity.Count(nodes, "node")).
 			Hintf("set both; their sum must be %d", nodes)
@@ -160,8 +160,8 @@ func (s *Test) placeReplicas(nodes int, all []int) ([]Instance, error) {
 	return append(list, d.spread(fits[0][0], fits[0][1], all)...), nil
 }
 
-// nodesPos is where the number of the test's nodes is said, else where prefill begins.
-func (s *Test) nodesPos() source.Pos {
+// NodesPos is where the number of the test's nodes is said, else where prefill begins.
+func (s *Test) NodesPos() source.Pos {
 	for _, key := range []string{"nodes", "num_nodes"} {
 		if s.written.Has(key) {
 			return s.written.PosOf(key)
