@@ -95,8 +95,10 @@ func (c *Client) BeginAnew(p *Planned, allow func(Cost) error) error {
 }
 
 func (c *Client) begin(p *Planned, allow func(Cost) error) error {
-	if err := p.ForSlurm(); err != nil {
-		return err
+	if !p.Kubernetes {
+		if err := p.ForSlurm(); err != nil {
+			return err
+		}
 	}
 	if err := c.plannedSecrets(p); err != nil {
 		return err

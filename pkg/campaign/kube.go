@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scheduler/kube"
 )
 
 // learn tells the cluster's scheduler of a unit, if that is a run on Kubernetes.
@@ -86,6 +87,33 @@ func (c *Client) judgeFetched(dir string, st run.State) error {
 		}
 	}
 	return nil
+}
+
+// StateOnRecord is the state of a run's job at the last look; ok is false if nobody has looked.
+func StateOnRecord(dir string, sub run.Submission) (st run.State, ok bool) {
+	err := run.ReadJSON(filepath.Join(dir, run.StateFile), &st)
+	return st, err == nil && sub.JobID != "" && st.JobID == sub.JobID
+}
+
+// LiveLogs reads the last lines of the logs of a run on Kubernetes, while it is under way; nil if it is
+// not.
+func (c *Client) LiveLogs(ctx context.Context, dir string, lines int) ([]kube.Log, error) {
+	sub := c.JobsOnRecord([]string{dir})[dir]
+	if !strings.HasPrefix(sub.JobID, run.KubePrefix) {
+		return nil, nil
+	}
+	if st, ok := StateOnRecord(dir, sub); ok && st.Final() {
+		return nil, nil
+	}
+	var end run.Sentinel
+	if run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID {
+		return nil, nil
+	}
+	s := c.Schedulers()
+	if err := s.learn(dir, sub.JobID); err != nil {
+		return nil, err
+	}
+	return s.kube.Live(ctx, sub.JobID, lines)
 }
 
 // Clean deletes what runs that are over still have in a cluster. Runs that are not over, and those of

@@ -177,43 +177,29 @@ func (f *fetch) keep(name string, data []byte) error {
 
 // logs fetches the logs of all containers of all pods.
 func (f *fetch) logs(ctx context.Context) error {
-	job := f.job()
-	ranks := map[string]int{}
 	f.said.fault = errNoArchive
-	for _, p := range ofKind(f.have, kindPod) {
-		step := run.JobStep
-		client := ownedBy(p, job)
-		if !client {
-			step = roleOf(p, f.of.plan)
+	for _, c := range containersOf(f.have, f.of) {
+		if c.waits {
+			continue
 		}
-		rank := ranks[step]
-		ranks[step]++
-		for i, c := range slices.Concat(p.Status.Containers, p.Status.Init) {
-			if c.State.Waiting != nil && c.Restarts == 0 {
-				continue // it never ran
-			}
-			name := logName(step, rank, c.Name, i == 0)
-			if err := f.log(ctx, p, c.Name, name, client); err != nil {
-				return err
-			}
-			if c.Restarts == 0 {
-				continue
-			}
-			// the log of the container before it, which may be gone
-			if err := f.log(ctx, p, c.Name, previous(name), false, "--previous"); err != nil {
-				return err
-			}
+		if err := f.log(ctx, c, logName(c.step, c.rank)); err != nil {
+			return err
+		}
+		if c.restarts == 0 {
+			continue
+		}
+		// the log of the container before it, which may be gone
+		c.client = false
+		if err := f.log(ctx, c, previous(logName(c.step, c.rank)), "--previous"); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // logName is the name of a log below logs/: as on Slurm, the role with its rank, or job for what
-// measures; further containers of a pod have their own name in it.
-func logName(step string, rank int, container string, first bool) string {
-	if !first {
-		step += "_" + container
-	}
+// measures.
+func logName(step string, rank int) string {
 	if step == run.JobStep && rank == 0 {
 		return step
 	}
@@ -252,13 +238,13 @@ func roleOf(p *object, pl *plan.Plan) string {
 }
 
 // log fetches one log. Of a client, the archive in it goes to a file beside.
-func (f *fetch) log(ctx context.Context, p *object, container, name string, client bool, more ...string) error {
+func (f *fetch) log(ctx context.Context, c ran, name string, more ...string) error {
 	raw, err := os.Create(filepath.Join(f.temp, "raw.log"))
 	if err != nil {
 		return err
 	}
 	defer raw.Close()
-	args := append([]string{"logs", p.Metadata.Name, "--container=" + container, "--timestamps",
+	args := append([]string{"logs", c.pod.Metadata.Name, "--container=" + c.name, "--timestamps",
 		fmt.Sprintf("--limit-bytes=%d", int64(mostLog))}, more...)
 	if err := f.kubectlTo(ctx, f.of.at, nil, raw, args...); err != nil {
 		e := asError(err)
@@ -280,7 +266,7 @@ func (f *fetch) log(ctx context.Context, p *object, container, name string, clie
 	var plain bytes.Buffer
 	s, err := readLog(raw, &plain, archive)
 	if err != nil {
-		return fmt.Errorf("log %s of pod %s: %w", container, p.Metadata.Name, err)
+		return fmt.Errorf("log %s of pod %s: %w", c.name, c.pod.Metadata.Name, err)
 	}
 	file := run.LogDir + "/" + name + ".log"
 	if plain.Len() > 0 {
@@ -289,7 +275,7 @@ func (f *fetch) log(ctx context.Context, p *object, container, name string, clie
 			return err
 		}
 	}
-	if !client {
+	if !c.client {
 		return nil
 	}
 	return f.merge(s, archive.Name())

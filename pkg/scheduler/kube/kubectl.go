@@ -83,7 +83,7 @@ func (e *CommandError) says(reasons ...string) bool {
 // unreached are texts of kubectl that got no answer of the server, or one that decides nothing.
 var unreached = []string{
 	"Unable to connect to the server", "connection refused", "i/o timeout", "no such host", "TLS handshake timeout",
-	"context deadline exceeded", "Client.Timeout exceeded", "connection reset by peer", "unexpected EOF",
+	"context deadline exceeded", "Client.Timeout exceeded", "connection reset by peer", "EOF",
 	"(ServerTimeout)", "(Timeout)", "(ServiceUnavailable)", "(TooManyRequests)", "etcdserver:", "http2: ",
 	"the server is currently unable to handle the request", "The connection to the server", "connection lost",
 }

@@ -192,14 +192,16 @@ func (r *oneRun) until(id string, want func(run.State) bool, what string) run.St
 // pod makes a pod of the service, as the operator would.
 func (r *oneRun) pod(component, spec string, annotations ...string) {
 	r.t.Helper()
+	owner := r.kubectl("get", "dynamographdeployments.nvidia.com", r.plan.Kubernetes.Name, "--output=jsonpath={.metadata.uid}")
 	r.apply(fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata:
   name: %s-%s
+  ownerReferences: [{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, name: %s, uid: %s}]
   labels: {profllm.io/run: %s, nvidia.com/dynamo-component: %s}
   annotations: {%s}
 spec: %s
-`, r.plan.Kubernetes.Name, component, r.plan.RunID, component, strings.Join(annotations, ", "), spec))
+`, r.plan.Kubernetes.Name, component, r.plan.Kubernetes.Name, owner, r.plan.RunID, component, strings.Join(annotations, ", "), spec))
 }
 
 const oneContainer = `{containers: [{name: main, image: "dynamo/vllm-runtime:1.6.1"}]}`
@@ -217,7 +219,9 @@ func (r *oneRun) operator(state, ready, reason, message string, generation int) 
 		"--type=merge", "--patch="+string(status))
 }
 
-func (r *oneRun) isReady() { r.operator("successful", "True", "all_resources_are_ready", "All resources are ready", 1) }
+func (r *oneRun) isReady() {
+	r.operator("successful", "True", "all_resources_are_ready", "All resources are ready", 1)
+}
 
 // left lists what carries the run's label.
 func (r *oneRun) left() string {

@@ -172,6 +172,7 @@ const graphGroup = "nvidia.com"
 
 // list is what kubectl prints of several objects.
 type list struct {
+	Kind  string            `json:"kind"`
 	Items []json.RawMessage `json:"items"`
 }
 
@@ -196,6 +197,9 @@ func parseList(data []byte) ([]object, error) {
 	var l list
 	if err := json.Unmarshal(data, &l); err != nil {
 		return nil, fmt.Errorf("kubectl get: %w", err)
+	}
+	if l.Kind != "List" { // one object that was asked for by its name
+		l.Items = []json.RawMessage{data}
 	}
 	objects := make([]object, 0, len(l.Items))
 	for _, raw := range l.Items {

@@ -119,6 +119,9 @@ func (k *Kube) Served(ctx context.Context, at Place) ([]string, error) {
 
 // try has the server check all objects, with its schemas, webhooks and quotas, and keep none.
 func (k *Kube) try(ctx context.Context, at Place, m *manifest) error {
+	if err := k.free(ctx, at, m); err != nil {
+		return err
+	}
 	data, err := asList(m.all())
 	if err != nil {
 		return err
@@ -127,6 +130,29 @@ func (k *Kube) try(ctx context.Context, at Place, m *manifest) error {
 	_, err = k.kubectl(ctx, at, data, "apply", "--dry-run=server", "--filename=-", "--output=name")
 	if err != nil {
 		return k.plain(err, at)
+	}
+	return nil
+}
+
+// free makes sure that the names of the objects are not those of somebody else's.
+func (k *Kube) free(ctx context.Context, at Place, m *manifest) error {
+	args := []string{"get", "--output=json", "--ignore-not-found"}
+	for _, d := range m.all() {
+		args = append(args, resources[d.Kind]+"/"+d.Metadata.Name)
+	}
+	out, err := k.kubectl(ctx, at, nil, args...)
+	if err != nil {
+		return k.plain(err, at)
+	}
+	have, err := parseList(out)
+	if err != nil {
+		return err
+	}
+	for i := range have {
+		if o := &have[i]; o.runID() != m.job.runID() {
+			return fmt.Errorf("namespace %s has a %s already, which is not of this run (%s=%q)\n\thint: submit again, which takes another name", at.Namespace,
+				o, plan.RunLabel, o.runID())
+		}
 	}
 	return nil
 }
