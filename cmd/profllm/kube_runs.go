@@ -53,20 +53,20 @@ func worse(first error, others ...error) error {
 	if first == nil {
 		return rest
 	}
-	return &joined{first, rest}
+	return &withRest{first, rest}
 }
 
-// joined is an error whose exit code is that of the first.
-type joined struct{ first, rest error }
+// withRest is an error whose exit code is that of the first.
+type withRest struct{ first, rest error }
 
-func (e *joined) Error() string {
+func (e *withRest) Error() string {
 	if e.rest == nil {
 		return e.first.Error()
 	}
 	return e.first.Error() + "\n" + e.rest.Error()
 }
 
-func (e *joined) Unwrap() error { return e.first }
+func (e *withRest) Unwrap() error { return e.first }
 
 // clean deletes what runs that are over have in a cluster, by what is on record of their ends.
 func (a *app) clean(ctx context.Context, dirs []string, f keepFlag) error {

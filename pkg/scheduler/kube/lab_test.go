@@ -243,6 +243,6 @@ func (c *cluster) saying(pod, text string, previous ...string) {
 	c.apply(fmt.Sprintf(`apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Logs
 metadata: {name: %q}
-spec: {logs: [{logsFile: %q, follow: false}]}
+spec: {logs: [{logsFile: %q, previousLogsFile: %[2]q, follow: false}]}
 `, pod, file))
 }
