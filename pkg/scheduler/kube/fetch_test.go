@@ -2,74 +2,24 @@ package kube_test
 
 import (
 	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/internal/kubetest"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/kube"
 )
 
-// entry is a file of an archive of results.
-type entry struct {
-	name, text string
-	kind       byte
-}
-
-// packed is an archive of results.
-func packed(t *testing.T, entries ...entry) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	w := tar.NewWriter(z)
-	for _, e := range entries {
-		if e.kind == 0 {
-			e.kind = tar.TypeReg
-		}
-		h := &tar.Header{Name: e.name, Typeflag: e.kind, Mode: 0o644, Size: int64(len(e.text)), ModTime: time.Unix(1e9, 0)}
-		if e.kind != tar.TypeReg {
-			h.Size, h.Linkname = 0, e.text
-		}
-		require.NoError(t, w.WriteHeader(h))
-		if e.kind == tar.TypeReg {
-			_, err := w.Write([]byte(e.text))
-			require.NoError(t, err)
-		}
-	}
-	require.NoError(t, w.Close())
-	require.NoError(t, z.Close())
-	return out.Bytes()
-}
-
-// printed is an archive as the Job prints it.
-func printed(data []byte) string {
-	sum := sha256.Sum256(data)
-	text := base64.StdEncoding.EncodeToString(data)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s%d sha256:%s\n", plan.ArchiveBegins, len(data), hex.EncodeToString(sum[:]))
-	for len(text) > 76 {
-		b.WriteString(text[:76] + "\n")
-		text = text[76:]
-	}
-	return b.String() + text + "\n" + plan.ArchiveEnds + "\n"
-}
-
 // What the log of the Job and the logs of the service's pods say becomes the files that a job on Slurm
 // writes itself.
 func TestKubeFetch(t *testing.T) {
-	good := []entry{{name: "raw/", kind: tar.TypeDir}, {name: "raw/profile.json", text: "{}"}, {name: "logs/bench-0.log", text: "done\n"}}
-	archive := printed(packed(t, good...))
+	good := []kubetest.Entry{{Name: "raw/", Kind: tar.TypeDir}, {Name: "raw/profile.json", Text: "{}"}, {Name: "logs/bench-0.log", Text: "done\n"}}
+	archive := kubetest.Printed(kubetest.Packed(good...))
 	const phases = "starting\nprofllm: phase ready exit 0\nprofllm: phase bench exit %d\n"
 	for name, c := range map[string]struct {
 		log   string
@@ -83,9 +33,9 @@ func TestKubeFetch(t *testing.T) {
 		"rotated":  {log: archive[len(archive)/2:], code: run.PhaseFailed, fault: "log-cut: line"},
 		"digest":   {log: fmt.Sprintf(phases, 0) + damaged(archive), code: run.PhaseFailed, fault: "results-damaged"},
 		"nothing":  {log: fmt.Sprintf(phases, 0), code: run.PhaseFailed, fault: "results-missing"},
-		"escaping": {log: fmt.Sprintf(phases, 0) + printed(packed(t, entry{name: "raw/../../x", text: "x"})), code: run.PhaseFailed, fault: "leads out of the run directory"},
-		"link":     {log: fmt.Sprintf(phases, 0) + printed(packed(t, entry{name: "raw/x", text: "/etc/passwd", kind: tar.TypeSymlink})), code: run.PhaseFailed, fault: "neither a folder nor a regular file"},
-		"plan":     {log: fmt.Sprintf(phases, 0) + printed(packed(t, entry{name: "plan.json", text: "{}"})), code: run.PhaseFailed, fault: "is not below raw/ or logs/"},
+		"escaping": {log: fmt.Sprintf(phases, 0) + kubetest.Printed(kubetest.Packed(kubetest.Entry{Name: "raw/../../x", Text: "x"})), code: run.PhaseFailed, fault: "leads out of the run directory"},
+		"link":     {log: fmt.Sprintf(phases, 0) + kubetest.Printed(kubetest.Packed(kubetest.Entry{Name: "raw/x", Text: "/etc/passwd", Kind: tar.TypeSymlink})), code: run.PhaseFailed, fault: "neither a folder nor a regular file"},
+		"plan":     {log: fmt.Sprintf(phases, 0) + kubetest.Printed(kubetest.Packed(kubetest.Entry{Name: "plan.json", Text: "{}"})), code: run.PhaseFailed, fault: "is not below raw/ or logs/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mode := c.mode
@@ -97,11 +47,11 @@ func TestKubeFetch(t *testing.T) {
 			r.pod("frontend", oneContainer)
 			r.pod("decode", oneContainer)
 			r.isReady()
-			r.saying("get-frontend", "serving\n")
-			r.saying("get-decode", "loaded\n")
+			r.Says("get-frontend", "serving\n")
+			r.Says("get-decode", "loaded\n")
 			st := r.until(id, run.State.Final, "the Job has ended")
-			pods := strings.TrimSpace(r.kubectl("get", "pods", "--selector=job-name=get-client", "--output=jsonpath={.items[0].metadata.name}"))
-			r.saying(pods, c.log)
+			pods := strings.TrimSpace(r.Kubectl("get", "pods", "--selector=job-name=get-client", "--output=jsonpath={.items[0].metadata.name}"))
+			r.Says(pods, c.log)
 			fetched, err := r.Fetch(t.Context(), id, st)
 			require.NoError(t, err)
 			require.True(t, fetched)

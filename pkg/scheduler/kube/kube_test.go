@@ -16,12 +16,14 @@ import (
 )
 
 // Submission makes each object once, however often it is repeated, and the Job owns the others.
+//
+// covers: P-18
 func TestKubeSubmit(t *testing.T) {
 	r := lab(t).run("sub")
 	id := r.submit()
 	require.Regexp(t, `^kube-profllm-[0-9a-f]+\.sub-client\.[0-9a-f]{8}$`, id)
 	require.Equal(t, id, r.submit(), "twice is once")
-	owner := r.kubectl("get", "dynamographdeployments.nvidia.com", "sub", "--output=jsonpath={.metadata.ownerReferences[0].name}")
+	owner := r.Kubectl("get", "dynamographdeployments.nvidia.com", "sub", "--output=jsonpath={.metadata.ownerReferences[0].name}")
 	require.Equal(t, "sub-client", owner)
 	var where map[string]any
 	require.NoError(t, run.ReadJSON(filepath.Join(r.dir, run.ClusterFile), &where))
@@ -36,7 +38,7 @@ func TestKubeSubmit(t *testing.T) {
 	require.False(t, ok, "an earlier job is none of it")
 
 	// Whoever deletes the Job deletes the run.
-	r.kubectl("delete", "job", "sub-client")
+	r.Kubectl("delete", "job", "sub-client")
 	await.True(t, func() bool { return r.left() == "" }, "everything goes with the Job")
 }
 
@@ -58,7 +60,7 @@ func TestKubeSubmitAtOnce(t *testing.T) {
 		require.Equal(t, ids[0], id)
 	}
 	require.NotEmpty(t, ids[0])
-	require.Len(t, strings.Fields(r.kubectl("get", "jobs", "--output=name")), 1)
+	require.Len(t, strings.Fields(r.Kubectl("get", "jobs", "--output=name")), 1)
 }
 
 // What the server refuses makes nothing, and is said in plain words.
@@ -93,13 +95,13 @@ func TestKubeRefused(t *testing.T) {
 	})
 	t.Run("taken", func(t *testing.T) {
 		c := lab(t)
-		c.apply(strings.NewReplacer("NAME", "ref", "RUN", "other").Replace(manifest))
+		c.Apply(strings.NewReplacer("NAME", "ref", "RUN", "other").Replace(manifest))
 		r := c.run("ref")
 		_, err := r.Submit(t.Context(), r.request())
 		var refused *run.RefusedError
 		require.ErrorAs(t, err, &refused)
 		require.Contains(t, refused.Reason, "not of this run")
-		require.Len(t, strings.Fields(c.kubectl("get", "jobs", "--output=name")), 1, "what is another's stays")
+		require.Len(t, strings.Fields(c.Kubectl("get", "jobs", "--output=name")), 1, "what is another's stays")
 	})
 	t.Run("unreachable", func(t *testing.T) {
 		r := lab(t).run("ref")
@@ -195,14 +197,14 @@ func TestKubeNeverStarts(t *testing.T) {
 			r.pod("frontend", oneContainer)
 			r.operator("pending", "False", "some_resources_are_not_ready", "Resources not ready: nev-decode", 1)
 			if name == "crashes" {
-				r.saying("nev-decode", "loading\nno such model\n")
+				r.Says("nev-decode", "loading\nno such model\n")
 			}
 			r.pod("decode", c.pod, c.notes)
 			if c.status != "" {
 				await.True(t, func() bool {
-					return strings.Contains(r.kubectl("get", "pod", "nev-decode", "--output=json"), "ContainerCreating")
+					return strings.Contains(r.Kubectl("get", "pod", "nev-decode", "--output=json"), "ContainerCreating")
 				}, "the pod waits")
-				r.kubectl("patch", "pod", "nev-decode", "--subresource=status", "--type=merge", "--patch="+c.status)
+				r.Kubectl("patch", "pod", "nev-decode", "--subresource=status", "--type=merge", "--patch="+c.status)
 			}
 			st := r.until(id, func(st run.State) bool { return strings.Contains(st.Reason, c.want) }, c.want)
 			require.Equal(t, run.Queued, st.State)
@@ -230,12 +232,12 @@ func TestKubeNeverStarts(t *testing.T) {
 func TestKubeLingers(t *testing.T) {
 	r := lab(t).run("fin")
 	id := r.submit()
-	r.kubectl("patch", "dynamographdeployments.nvidia.com", "fin", "--type=merge", `--patch={"metadata":{"finalizers":["nvidia.com/finalizer"]}}`)
+	r.Kubectl("patch", "dynamographdeployments.nvidia.com", "fin", "--type=merge", `--patch={"metadata":{"finalizers":["nvidia.com/finalizer"]}}`)
 	require.NoError(t, r.Cancel(t.Context(), id))
 	st := r.until(id, func(st run.State) bool { return strings.Contains(st.Reason, "finalizer") }, "the finalizer is named")
 	require.Equal(t, run.Running, st.State)
 	require.Equal(t, run.Ending, st.Note)
 	require.Contains(t, st.Reason, "Dynamo's operator removes that, and does not run")
-	r.kubectl("patch", "dynamographdeployments.nvidia.com", "fin", "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
+	r.Kubectl("patch", "dynamographdeployments.nvidia.com", "fin", "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
 	require.Equal(t, run.Cancelled, r.until(id, run.State.Final, "all is gone").State)
 }

@@ -13,7 +13,7 @@ import (
 
 const small = "profllm: archive 3 sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nYWJj\nprofllm: archive ends\n"
 
-// covers: P-3
+// covers: P-18
 func TestReadLog(t *testing.T) {
 	for name, c := range map[string]struct{ log, plain, archive, fault string }{
 		"whole":       {"hello\n" + small, "hello\n" + strings.Replace(small, "YWJj\n", "", 1), "abc", ""},
