@@ -15,7 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/killtest"
-	"github.com/profllm/profllm/pkg/internal/kubetest"
+	"github.com/profllm/profllm/pkg/kubetest"
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
 )

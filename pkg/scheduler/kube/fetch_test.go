@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/kubetest"
+	"github.com/profllm/profllm/pkg/kubetest"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/kube"
 )
@@ -29,8 +29,8 @@ func TestKubeFetch(t *testing.T) {
 	}{
 		"good":     {log: fmt.Sprintf(phases, 0) + archive},
 		"phase":    {log: fmt.Sprintf(phases, 7) + archive, mode: `kube-lab/mode: fail, kube-lab/exit-code: "7"`, code: run.PhaseFailed},
-		"cut":      {log: fmt.Sprintf(phases, 0) + archive[:len(archive)/2], code: run.PhaseFailed, fault: "log-cut: the log is cut within the archive"},
-		"rotated":  {log: archive[len(archive)/2:], code: run.PhaseFailed, fault: "log-cut: line"},
+		"cut":      {log: fmt.Sprintf(phases, 0) + archive[:len(archive)/2], code: run.PhaseFailed, fault: "results-cut: the log is cut within the archive"},
+		"rotated":  {log: archive[len(archive)/2:], code: run.PhaseFailed, fault: "results-cut: line"},
 		"digest":   {log: fmt.Sprintf(phases, 0) + damaged(archive), code: run.PhaseFailed, fault: "results-damaged"},
 		"nothing":  {log: fmt.Sprintf(phases, 0), code: run.PhaseFailed, fault: "results-missing"},
 		"escaping": {log: fmt.Sprintf(phases, 0) + kubetest.Printed(kubetest.Packed(kubetest.Entry{Name: "raw/../../x", Text: "x"})), code: run.PhaseFailed, fault: "leads out of the run directory"},

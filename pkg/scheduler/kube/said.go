@@ -12,7 +12,6 @@ import (
 	"io"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -240,7 +239,7 @@ func (s *said) word() string {
 	case errors.Is(s.fault, errNoArchive):
 		return "results-missing"
 	case errors.Is(s.fault, errCut), errors.Is(s.fault, errHead):
-		return "log-cut"
+		return "results-cut"
 	}
-	return strings.TrimSpace("results-damaged")
+	return "results-damaged"
 }
