@@ -109,6 +109,8 @@ const generated = "<!-- Written by go test ./cmd/profllm -run TestReference -upd
 // keyTables are the types behind the tables of definition files.
 var keyTables = []struct{ title, dir, name string }{
 	{"System file", "config", "System"}, {"`[[partitions]]`", "config", "Partition"}, {"`[[partitions.groups]]`", "config", "Group"},
+	{"`[kubernetes]` (profllm)", "config", "Kubernetes"}, {"`[kubernetes.model_cache]` (profllm)", "config", "ModelCache"},
+	{"`[[kubernetes.tolerations]]` (profllm)", "config", "Toleration"},
 	{"`[[signatures]]` (profllm)", "config", "Signature"},
 	{"Test file; a scenario's `[[Tests]]` may override every key", "scenario", "definition"},
 	{"Scenario", "scenario", "head"}, {"Scenario `[[Tests]]`", "scenario", "entry"},

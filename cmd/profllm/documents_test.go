@@ -112,6 +112,10 @@ var outputForms = []outputForm{
 		about: "A list: the plans (`profllm.plan/1`), then the batches (`profllm.batch/1`), as in the files `plan.json`\n" +
 			"and `batch.json` of the runs.",
 	},
+	{
+		commands: []string{"kube dry-run"},
+		about:    "A list: the plans (`profllm.plan/2`), as in the files `plan.json` of the runs.",
+	},
 }
 
 // outputParts are the types inside those forms.

@@ -23,6 +23,7 @@ import (
 // interrupted are arguments with which each verb gets to where it prints, or waits:
 // HOLE is the address of a server that never answers. Every verb is here.
 var interrupted = map[string]string{
+	"kube dry-run": "k.toml --system kube.toml",
 	"slurm dry-run": "s.toml", "slurm submit": "s.toml", "slurm resume": "runs", "slurm status": "runs", "slurm watch": "runs", "slurm logs": "runs/run", "slurm cancel": "runs",
 	"collect": "runs", "why": "runs/run", "report": "runs", "plot metrics": "runs --terminal --var-y output_throughput", "plot pareto": "runs --terminal", "plot latency": "runs --terminal", "plot distribution": "runs --terminal", "plot timeline": "runs/run", "plot scaling": "runs", "compare": "runs/run runs/other", "diff": "runs/run runs/other", "lock": "runs/run", "trend": "runs",
 	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "run": "s.toml", "serve": "s.toml", "stage": "s.toml",
@@ -92,6 +93,8 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 	copyTree(t, filepath.Join(f.root, "plain/0"), filepath.Join(dir, "runs/run"))
 	copyTree(t, filepath.Join(f.root, "plain/1"), filepath.Join(dir, "runs/other"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(finishedScenario), 0o644))
+	copyFile(t, "../../examples/kubernetes/scenario.toml", filepath.Join(dir, "k.toml"))
+	copyFile(t, "../../examples/kubernetes/cluster.toml", filepath.Join(dir, "kube.toml"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "help.txt"), []byte("usage: vllm\n  --dtype DTYPE\n"), 0o644))
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // takes calls and is silent
 	require.NoError(t, err)

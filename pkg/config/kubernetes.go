@@ -225,6 +225,10 @@ func (s *System) checkKubernetes(t *source.Table) error {
 		return c.Err()
 	}
 	k := s.Kubernetes
+	if strings.HasPrefix(k.Context, "-") || strings.ContainsAny(k.Context, " \t\n") {
+		c.Add(source.Errorf(own.PosOf("context"), "context %q is no name of a context", k.Context).
+			Hintf("kubectl config get-contexts lists them"))
+	}
 	if k.DynamoAPI != "" && k.DynamoAPI != V1Beta1 && k.DynamoAPI != V1Alpha1 {
 		c.Add(source.Errorf(own.PosOf("dynamo_api"), "unknown dynamo_api %q", k.DynamoAPI).
 			Hintf("%s", source.Suggest(k.DynamoAPI, []string{V1Beta1, V1Alpha1})))

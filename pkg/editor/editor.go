@@ -112,6 +112,12 @@ func inner(path string) *schema {
 		return list(closed("config.Group"))
 	case "config.System/signatures":
 		return list(closed("config.Signature"))
+	case "config.System/kubernetes":
+		return closed("config.Kubernetes")
+	case "config.Kubernetes/model_cache":
+		return closed("config.ModelCache")
+	case "config.Kubernetes/tolerations":
+		return list(closed("config.Toleration"))
 	case "config.System/preflight", "scenario.entry/preflight":
 		return closed("config.Preflight")
 	case "config.System/reports", "scenario.head/reports":

@@ -40,6 +40,7 @@ func newDeployment(p *plan.Plan) ([]object, error) {
 	c.Ready = &probe{HTTP: httpGet{cmp.Or(r.Health.Path, "/"), httpPort}, Period: 5, Threshold: 3}
 	c.Mounts = append(c.Mounts, mount{memoryVolume, "/dev/shm"})
 	spec := podOf(p, c)
+	spec.Account = new(false) // only Dynamo asks the API
 	spec.Volumes = append(spec.Volumes, volume{Name: memoryVolume,
 		Empty: &emptyDir{Medium: "Memory", Limit: cmp.Or(k.Pods.SharedMemory, defaultMemory)}})
 	match := map[string]string{plan.RunLabel: p.RunID, roleLabel: r.Name}

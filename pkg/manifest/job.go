@@ -31,7 +31,7 @@ func newJob(p *plan.Plan) (object, error) {
 	c.Dir, c.Command, c.Args = plan.RunVolume, []string{"bash", "-c"}, []string{escaped(string(text))}
 	c.Resources = &resources{Requests: map[string]string{"cpu": k.Pods.ClientCPU, "memory": k.Pods.ClientMemory}}
 	c.Mounts = append(c.Mounts, mount{runVolume, plan.RunVolume})
-	spec := podSpec{RestartPolicy: "Never", Grace: grace, PullSecrets: pullSecrets(k), Containers: []container{c}}
+	spec := podSpec{RestartPolicy: "Never", Account: new(false), Grace: grace, PullSecrets: pullSecrets(k), Containers: []container{c}}
 	if k.ModelCache != nil {
 		spec.Volumes = append(spec.Volumes, volume{Name: cacheVolume, Claim: &claim{k.ModelCache.Name}})
 	}

@@ -3,6 +3,7 @@ package manifest_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/profllm/profllm/pkg/cloudaitest"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/manifest"
 	"github.com/profllm/profllm/pkg/plan"
@@ -129,7 +131,7 @@ func at(v any, path ...any) any {
 // Everything that a run creates is found by its label, in an explicit namespace; a failed client is not
 // started again; the token is in no manifest.
 //
-// covers: P-18, P-27
+// covers: P-18
 func TestEveryObject(t *testing.T) {
 	for name := range goldens {
 		data := read(t, name+".golden.yaml")
@@ -156,4 +158,109 @@ func TestWordsOfPods(t *testing.T) {
 	require.Contains(t, env, map[string]any{"name": "PRICE", "value": "$$(date) costs $$$5"})
 	frontend := at(list[0], "spec", "components", 2, "podTemplate", "spec", "containers", 0, "env").([]any)
 	require.Contains(t, frontend, map[string]any{"name": "FRONTEND", "value": at(list[0], "metadata", "name").(string) + "-frontend:8000"})
+}
+
+// The Kubernetes scenario of CloudAI's folder with its Kubernetes system: it is refused for what would have no effect
+// there, a mount of the nodes' udev, and since no image of AIPerf is known. With both mended it plans, and the client is
+// the one that workloads names, which CloudAI did not run there.
+//
+// covers: P-18, U-42
+func TestCorpus(t *testing.T) {
+	conf := cloudaitest.Conf(t, os.Environ())
+	file := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(conf, filepath.FromSlash(name)))
+		require.NoError(t, err)
+		return data
+	}
+	make := func(system, test string) ([]*plan.Plan, error) {
+		sys, err := config.Parse("kubernetes_cluster.toml", []byte(system))
+		require.NoError(t, err)
+		s, err := scenario.Load(
+			scenario.File{Name: "vllm_k8s.toml", Data: file("experimental/ai_dynamo/test_scenario/vllm_k8s.toml")},
+			[]scenario.File{{Name: "vllm.toml", Data: []byte(test)}}, scenario.HookFiles{})
+		require.NoError(t, err)
+		set, err := planner.Plans(s, sys, planner.Options{Version: "v1.0.0", Created: time.Unix(0, 0), Output: "/runs", Binary: "/p",
+			WorkDir: "/site"})
+		if err != nil {
+			return nil, err
+		}
+		return set.Plans, nil
+	}
+	system, test := string(file("common/system/kubernetes_cluster.toml")), string(file("experimental/ai_dynamo/test/vllm.toml"))
+	_, err := make(system, test)
+	require.ErrorContains(t, err, "kubernetes_cluster.toml:1:1: kubernetes.client_image is missing: the servers' image "+
+		"nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.1.1 has no aiperf")
+	require.ErrorContains(t, err, `vllm.toml:20:1: test "dynamo.vllm": extra_container_mounts cannot work on Kubernetes`)
+
+	plans, err := make(system+"[kubernetes]\nclient_image = \"registry.example/aiperf:0.13.0\"\n",
+		strings.Replace(test, `extra_container_mounts = ["/run/udev:/run/udev"]`, "", 1))
+	require.NoError(t, err)
+	require.Len(t, plans, 1)
+	data, err := manifest.Render(plans[0])
+	require.NoError(t, err)
+	graph := documents(t, data)[0]
+	for i, kind := range []string{"decode", "prefill"} {
+		c := at(graph, "spec", "components", i)
+		require.Equal(t, kind, at(c, "type"))
+		require.Equal(t, "8", at(c, "podTemplate", "spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"))
+		args := fmt.Sprint(at(c, "podTemplate", "spec", "containers", 0, "args"))
+		require.Equal(t, 1, strings.Count(args, "--model "), "once")
+		require.Contains(t, args, "--disaggregation-mode "+kind)
+		require.NotContains(t, args, "is-prefill-worker", "1.1 has another word for it")
+		require.Contains(t, args, "--no-enable-expert-parallel")
+	}
+	require.Contains(t, string(data), "phase round_1/bench ")
+	require.Contains(t, string(data), "phase round_2/eval ")
+	require.NotContains(t, string(data), "genai")
+	notes := strings.Join(plans[0].Notes, "\n")
+	require.Contains(t, notes, "monitor_interval has no effect")
+	require.Contains(t, notes, "DYNAMO_NODELIST is passed unchanged")
+}
+
+// A worker that is wider than a node has several, and nobody is told that a service has fewer GPUs than it has.
+func TestGPUsOfPods(t *testing.T) {
+	p := one(t, "cluster.toml", "disaggregated")
+	require.Equal(t, 2*8+6*4, p.GPUs())
+	require.Equal(t, p.GPUs(), p.Loads[0].Expect.GPUs)
+	require.Equal(t, 6, p.Replicas("prefill"))
+	require.Zero(t, p.Idle())
+	require.Zero(t, p.Job.Nodes, "no nodes are asked for")
+	p = one(t, "small.toml", "aggregated") // no gpus_per_node: a worker is one pod
+	require.Equal(t, 1, p.Role("worker").Nodes.Count)
+	p = one(t, "small.toml", "mocker")
+	require.Zero(t, p.GPUs())
+	require.True(t, p.SimulatedEngine)
+}
+
+// What the run says of its place, for the commands that follow it.
+func TestPlace(t *testing.T) {
+	k := one(t, "cluster.toml", "aggregated").Kubernetes
+	require.Equal(t, "/site/kubeconfig", k.Kubeconfig)
+	require.Equal(t, "lab", k.Context)
+	require.Equal(t, "bench", k.Namespace)
+	require.Equal(t, "v1beta1", k.Graph)
+	require.Equal(t, plan.Seconds(time.Hour), k.Limit)
+	require.Equal(t, plan.Seconds(30*time.Minute), k.Ready)
+	require.Equal(t, &plan.Claim{Name: "model-cache", Path: "/models"}, k.ModelCache)
+	require.Equal(t, k.Name+"-client", k.JobName())
+	k = one(t, "cluster.toml", "vllm").Kubernetes
+	require.Empty(t, k.Graph)
+	require.Equal(t, "vllm/vllm-openai:v0.11.0", k.ClientImage, "vLLM's client is in the servers' image")
+}
+
+// The same scenario plans on Slurm: only the system file changes. Points of a sweep have a service each.
+func TestSameScenarioOnSlurm(t *testing.T) {
+	const slurm = "name='c'\nscheduler='slurm'\ninstall_path='i'\noutput_path='o'\ndefault_partition='p'\ngpus_per_node=8\n"
+	for _, name := range []string{"aggregated", "mocker", "vllm"} {
+		plans, err := planned([]byte(slurm), read(t, name+".toml"))
+		require.NoError(t, err, name)
+		require.Nil(t, plans[0].Kubernetes)
+		_, err = manifest.Render(plans[0])
+		require.ErrorContains(t, err, "is not planned for Kubernetes")
+	}
+	swept := strings.Replace(string(read(t, "aggregated.toml")), "concurrency = 2", "concurrency = [2, 4]", 1)
+	plans, err := planned(read(t, "cluster.toml"), []byte(swept))
+	require.NoError(t, err)
+	require.Len(t, plans, 2)
+	require.NotEqual(t, plans[0].Kubernetes.Name, plans[1].Kubernetes.Name)
 }

@@ -130,6 +130,7 @@ type pod struct {
 
 type podSpec struct {
 	RestartPolicy string            `yaml:"restartPolicy,omitempty"`
+	Account       *bool             `yaml:"automountServiceAccountToken,omitempty"`
 	Grace         int               `yaml:"terminationGracePeriodSeconds,omitempty"`
 	PullSecrets   []named           `yaml:"imagePullSecrets,omitempty"`
 	NodeSelector  map[string]string `yaml:"nodeSelector,omitempty"`

@@ -37,6 +37,7 @@ var wrong = []struct {
 	{"a namespace with a dot", "aggregated", nil, []edit{{`"bench"`, `"my.bench"`}}, "cluster.toml:5:1: default_namespace \"my.bench\" is no name of a namespace"},
 	{"a long namespace", "aggregated", nil, []edit{{`"bench"`, `"` + strings.Repeat("b", 64) + `"`}}, "is too long: a namespace has 63 characters at most"},
 	{"an unknown version of the API", "aggregated", nil, []edit{{`"v1beta1"`, `"v1beta2"`}}, "cluster.toml:13:1: unknown dynamo_api \"v1beta2\"\n\thint: did you mean \"v1beta1\"?"},
+	{"an option in place of a context", "aggregated", nil, []edit{{`"lab"`, `"--all"`}}, "cluster.toml:12:1: context \"--all\" is no name of a context\n\thint: kubectl config get-contexts"},
 	{"a secret with an underscore", "aggregated", nil, []edit{{`"hf-token-secret"`, `"hf_token"`}}, "cluster.toml:18:1: token_secret names no Secret: what it says is no name of an object"},
 	{"a token in place of a secret", "aggregated", nil, []edit{{`"hf-token-secret"`, `"hf_AbCdEfGh"`}}, "the token itself stands in no file of profllm"},
 	{"a pull secret in capitals", "aggregated", nil, []edit{{`"registry-login"`, `"ok", "Login"`}}, "cluster.toml:17:29: image_pull_secrets: \"Login\" is no name of an object"},
