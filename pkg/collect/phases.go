@@ -166,6 +166,9 @@ func (e *evidence) host(role string) string {
 	if e.plan == nil || e.place == nil {
 		return ""
 	}
+	if hosts := e.place.Roles[role]; len(hosts) > 0 {
+		return hosts[0]
+	}
 	if r := e.plan.Role(role); r != nil && r.Nodes.Offset < len(e.place.Nodes) {
 		return e.place.Nodes[r.Nodes.Offset].Host
 	}

@@ -188,6 +188,9 @@ func addPlacement(e *evidence, d *draft) {
 		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
 			placed.Hosts = append(placed.Hosts, e.place.Nodes[i].Host)
 		}
+		if e.place.Roles != nil {
+			placed.Hosts = e.place.Roles[role.Name]
+		}
 		for name, port := range e.place.Ports {
 			if name == role.Name {
 				placed.Ports["http"] = port

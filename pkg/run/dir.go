@@ -110,6 +110,9 @@ type Placement struct {
 	Nodes  []Node         `json:"nodes"` // in allocation order
 	Slot   int            `json:"slot"`
 	Ports  map[string]int `json:"ports"`
+	// Roles are the nodes of the pods of each role on Kubernetes, where the slices of the plan say
+	// nothing; nil elsewhere.
+	Roles map[string][]string `json:"roles,omitempty"`
 	// Simulator is the settings of the simulated programs in the job's environment; nil for a
 	// real engine. Those that the test sets itself are in the plan.
 	Simulator map[string]string `json:"simulator,omitempty"`

@@ -49,7 +49,7 @@ func (c *cluster) run(name string, knobs ...func(string) string) *oneRun {
 			ClientImage: "aiperf:1"},
 		Roles: []plan.Role{
 			{Name: "frontend", Nodes: plan.Slice{Offset: 0, Count: 1}},
-			{Name: "decode", Nodes: plan.Slice{Offset: 1, Count: 1}, Engine: true},
+			{Name: "decode", Nodes: plan.Slice{Offset: 0, Count: 1}, Engine: true},
 		},
 		Loads: []plan.Load{{RunID: name + "-id", Dir: dir, Clients: []plan.Step{{Name: "bench"}}, Client: "aiperf"}},
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,28 +166,22 @@ func (f *fetch) sentinel() run.Sentinel {
 // resultsPhase is the phase that fails if the results do not come out of the log whole.
 const resultsPhase = "results"
 
-// placement is where the pods of the roles were, in the order of the plan's nodes.
+// placement is where the pods of the roles were, and all their nodes in the order of the roles.
 func (f *fetch) placement() run.Placement {
-	place := run.Placement{Schema: "profllm.placement/1", JobID: f.id, Ports: map[string]int{}}
-	pods := map[string][]*object{} // by role
+	place := run.Placement{Schema: "profllm.placement/1", JobID: f.id, Ports: map[string]int{},
+		Roles: map[string][]string{}}
 	for _, p := range ofKind(f.have, kindPod) {
-		if !ownedBy(p, f.job()) && p.Spec.NodeName != "" {
+		if host := p.Spec.NodeName; host != "" && !ownedBy(p, f.job()) {
 			role := roleOf(p, f.of.plan)
-			pods[role] = append(pods[role], p)
+			place.Roles[role] = append(place.Roles[role], host)
 		}
 	}
 	for i := range f.of.plan.Roles {
-		r := &f.of.plan.Roles[i]
-		for at := range r.Nodes.Count {
-			some := pods[r.Name]
-			if len(some) == 0 {
-				break
+		for _, host := range place.Roles[f.of.plan.Roles[i].Name] {
+			node := run.Node{Host: host, Addr: host}
+			if !slices.Contains(place.Nodes, node) {
+				place.Nodes = append(place.Nodes, node)
 			}
-			host := some[min(at, len(some)-1)].Spec.NodeName
-			for len(place.Nodes) <= r.Nodes.Offset+at {
-				place.Nodes = append(place.Nodes, run.Node{Host: host, Addr: host})
-			}
-			place.Nodes[r.Nodes.Offset+at] = run.Node{Host: host, Addr: host}
 		}
 	}
 	return place
