@@ -28,7 +28,7 @@ func TestKubeFetch(t *testing.T) {
 		fault string
 	}{
 		"good":     {log: fmt.Sprintf(phases, 0) + archive},
-		"phase":    {log: fmt.Sprintf(phases, 7) + archive, mode: `kube-lab/mode: fail, kube-lab/exit-code: "7"`, code: run.PhaseFailed},
+		"phase":    {log: fmt.Sprintf(phases, 7) + archive, mode: `kube-lab/mode: fail, kube-lab/exit-code: "7"`, code: 7},
 		"cut":      {log: fmt.Sprintf(phases, 0) + archive[:len(archive)/2], code: run.PhaseFailed, fault: "results-cut: the log is cut within the archive"},
 		"rotated":  {log: archive[len(archive)/2:], code: run.PhaseFailed, fault: "results-cut: line"},
 		"digest":   {log: fmt.Sprintf(phases, 0) + damaged(archive), code: run.PhaseFailed, fault: "results-damaged"},
@@ -60,7 +60,7 @@ func TestKubeFetch(t *testing.T) {
 			require.NoError(t, run.ReadJSON(filepath.Join(r.dir, run.SentinelFile), &end))
 			require.Equal(t, id, end.JobID)
 			require.Equal(t, c.code, end.Code)
-			require.Zero(t, end.ScriptCode())
+			require.Equal(t, map[bool]int{true: 0, false: c.code}[c.code == run.PhaseFailed], end.ScriptCode())
 			var done kube.Fetched
 			require.NoError(t, run.ReadJSON(filepath.Join(r.dir, kube.FetchFile), &done))
 			if c.fault == "" {

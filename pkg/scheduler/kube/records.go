@@ -151,13 +151,11 @@ func (f *fetch) sentinel() run.Sentinel {
 	for _, p := range f.said.phases {
 		s.Phases = append(s.Phases, run.Phase{Name: p.name, Code: p.code})
 	}
-	first := f.said.first()
 	if f.done.Fault != "" {
 		s.Phases = append(s.Phases, run.Phase{Name: resultsPhase, Code: 1})
 	}
-	// A script that ended with the code of its phase was judged by that phase.
-	if (first != nil || f.done.Fault != "") && (script == 0 || first != nil && script == first.code) {
-		s.Code, script = run.PhaseFailed, 0
+	if script == 0 && (f.said.first() != nil || f.done.Fault != "") {
+		s.Code = run.PhaseFailed
 	}
 	s.Script = &script
 	return s
