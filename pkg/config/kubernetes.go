@@ -10,7 +10,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Kubernetes is [kubernetes] of a system file with scheduler "kubernetes". Its keys are profllm's own.
+// Kubernetes is [kubernetes] of a system file with scheduler "kubernetes". Its keys are profllm's
+// own.
 type Kubernetes struct {
 	Context string `toml:"context"` // Context of the kubeconfig; default: its current one.
 	// Version of DynamoGraphDeployment that the operator takes: "v1beta1", or "v1alpha1" for an old
@@ -83,7 +84,8 @@ var kubeKeys = []string{"kube_config_path", "default_namespace", "kubernetes", "
 
 // slurmKeys are those that mean nothing to Kubernetes, and what to write there.
 var slurmKeys = []struct{ key, mend string }{
-	{"default_partition", ""}, {"partitions", ""}, {"account", ""}, {"qos", ""}, {"reservation", ""}, {"constraint", ""},
+	{"default_partition", ""}, {"partitions", ""}, {"account", ""}, {"qos", ""}, {"reservation", ""}, {"constraint",
+		""},
 	{"distribution", ""}, {"mpi", ""}, {"ntasks_per_node", ""}, {"supports_gpu_directives", ""},
 	{"supports_gpu_directives_cache", ""}, {"extra_srun_args", ""}, {"extra_sbatch_args", ""}, {"export", ""},
 	{"prologue", ""}, {"preflight", ""}, {"cache_docker_images_locally", ""}, {"binary", ""},
@@ -99,7 +101,8 @@ func (s *System) checkScheduler(t *source.Table) error {
 	if s.Scheduler != kubernetes {
 		for _, key := range kubeKeys {
 			if t.Has(key) {
-				c.Add(source.Errorf(t.KeyPos(key), "%s is a key of systems with scheduler = %q, and this one's is %q", key, kubernetes,
+				c.Add(source.Errorf(t.KeyPos(key), "%s is a key of systems with scheduler = %q, and this one's is %q",
+					key, kubernetes,
 					s.Scheduler).Hintf("remove it, or write scheduler = %q", kubernetes))
 			}
 		}
@@ -112,7 +115,8 @@ func (s *System) checkScheduler(t *source.Table) error {
 		}
 	}
 	if t.Has("use_host_network") {
-		c.Add(source.Errorf(t.KeyPos("use_host_network"), "use_host_network is not supported: pods have the cluster's network").
+		c.Add(source.Errorf(t.KeyPos("use_host_network"),
+			"use_host_network is not supported: pods have the cluster's network").
 			Hintf("remove it"))
 	}
 	c.Add(s.checkKubernetes(t))
@@ -200,7 +204,8 @@ func checkKey(key string) string {
 	return ""
 }
 
-// checkKubernetes checks what an API server would refuse, or what would be found only once pods wait for ever.
+// checkKubernetes checks what an API server would refuse, or what would be found only once pods
+// wait for ever.
 func (s *System) checkKubernetes(t *source.Table) error {
 	var c source.Complaints
 	say := func(t *source.Table, key, value, why, mend string) {
@@ -217,7 +222,8 @@ func (s *System) checkKubernetes(t *source.Table) error {
 		c.Add(source.Errorf(t.PosOf("default_namespace"), "default_namespace is required: no namespace is assumed").
 			Hintf("write default_namespace = \"NAME\", also if it is \"default\""))
 	} else {
-		say(t, "default_namespace", s.DefaultNamespace, CheckNamespace(s.DefaultNamespace), "kubectl get namespaces lists them")
+		say(t, "default_namespace", s.DefaultNamespace, CheckNamespace(s.DefaultNamespace),
+			"kubectl get namespaces lists them")
 	}
 	s.kubePos = t.PosOf("kubernetes")
 	own := t.Table("kubernetes")
@@ -234,7 +240,8 @@ func (s *System) checkKubernetes(t *source.Table) error {
 			Hintf("%s", source.Suggest(k.DynamoAPI, []string{V1Beta1, V1Alpha1})))
 	}
 	if own.Has("client_image") {
-		say(own, "client_image", k.ClientImage, CheckImage(k.ClientImage), "write it as docker pull takes it: registry/name:tag")
+		say(own, "client_image", k.ClientImage, CheckImage(k.ClientImage),
+			"write it as docker pull takes it: registry/name:tag")
 	}
 	for i, name := range k.ImagePullSecrets {
 		if why := CheckObject(name); why != "" {
@@ -251,16 +258,25 @@ func (s *System) checkKubernetes(t *source.Table) error {
 		say(own, key, text, badQuantity(own, key, text, false), "write it as Kubernetes does: \"4\", \"500m\", \"8Gi\"")
 	}
 	say(own, "shared_memory", k.SharedMemory, badQuantity(own, "shared_memory", k.SharedMemory, true), "write \"16Gi\"")
-	if own.Has("gpu_resource") {
-		why := checkKey(k.GPUResource)
-		if why == "" && !strings.Contains(k.GPUResource, "/") {
-			why = "has no domain, and is none of Kubernetes' own resources"
-		}
-		say(own, "gpu_resource", k.GPUResource, why, "write \"nvidia.com/gpu\", or the name of a MIG slice, such as \"nvidia.com/mig-1g.10gb\"")
-	}
+	c.Add(k.checkResource(own))
 	c.Add(k.checkCache(own.Table("model_cache")))
 	c.Add(k.checkPlaces(own))
 	return c.Err()
+}
+
+// checkResource refuses a name that no GPU has.
+func (k *Kubernetes) checkResource(t *source.Table) error {
+	why := checkKey(k.GPUResource)
+	switch {
+	case !t.Has("gpu_resource"):
+		return nil
+	case why == "" && !strings.Contains(k.GPUResource, "/"):
+		why = "has no domain, and is none of Kubernetes' own resources"
+	case why == "":
+		return nil
+	}
+	return source.Errorf(t.PosOf("gpu_resource"), "gpu_resource %q %s", k.GPUResource, why).
+		Hintf("write \"nvidia.com/gpu\", or the name of a MIG slice, such as \"nvidia.com/mig-1g.10gb\"")
 }
 
 // badQuantity says why a text is no quantity.
@@ -291,7 +307,8 @@ func (k *Kubernetes) checkCache(t *source.Table) error {
 	case !path.IsAbs(m.Path) || strings.Contains(m.Path, ":"):
 		c.Add(source.Errorf(t.PosOf("path"), "model_cache.path %q is no absolute path without a colon", m.Path).
 			Hintf("write path = \"/models\""))
-	case clean == "/" || clean == "/profllm" || clean == "/dev/shm" || slices.Contains([]string{"/bin", "/etc", "/usr", "/proc", "/sys",
+	case clean == "/" || clean == "/profllm" || clean == "/dev/shm" || slices.Contains([]string{"/bin", "/etc", "/usr",
+		"/proc", "/sys",
 		"/dev"}, clean):
 		c.Add(source.Errorf(t.PosOf("path"), "model_cache.path %q would hide what containers need", m.Path).
 			Hintf("write path = \"/models\""))
@@ -321,11 +338,16 @@ func (k *Kubernetes) checkPlaces(t *source.Table) error {
 			case why != "":
 				c.Add(source.Errorf(table.KeyPos(key), "%s: the key %q %s", list, key, why))
 			case !ok:
-				c.Add(source.Errorf(v.Pos, "%s.%s must be a text, not %s", list, key, v.Describe()).Hintf("write it in quotes"))
+				c.Add(source.Errorf(v.Pos, "%s.%s must be a text, not %s", list, key,
+					v.Describe()).Hintf("write it in quotes"))
 			case list != "annotations" && CheckLabel(text) != "":
 				c.Add(source.Errorf(v.Pos, "%s.%s: the value %q %s", list, key, text, CheckLabel(text)))
-			case list == "labels" && slices.ContainsFunc(ownLabels, func(p string) bool { return strings.HasPrefix(key, p) }):
-				c.Add(source.Errorf(table.KeyPos(key), "labels.%s: such labels are set by profllm, Kubernetes or Dynamo's operator", key).
+			case list == "labels" && slices.ContainsFunc(ownLabels, func(p string) bool {
+				return strings.HasPrefix(key,
+					p)
+			}):
+				c.Add(source.Errorf(table.KeyPos(key),
+					"labels.%s: such labels are set by profllm, Kubernetes or Dynamo's operator", key).
 					Hintf("choose a prefix of your own"))
 			}
 		}
@@ -334,14 +356,17 @@ func (k *Kubernetes) checkPlaces(t *source.Table) error {
 		pos := t.ElementPos("tolerations", i)
 		switch {
 		case x.Operator != "" && !slices.Contains(operators, x.Operator):
-			c.Add(source.Errorf(pos, "tolerations: unknown operator %q", x.Operator).Hintf("%s", source.Suggest(x.Operator, operators)))
+			c.Add(source.Errorf(pos, "tolerations: unknown operator %q", x.Operator).Hintf("%s",
+				source.Suggest(x.Operator, operators)))
 		case x.Effect != "" && !slices.Contains(effects, x.Effect):
-			c.Add(source.Errorf(pos, "tolerations: unknown effect %q", x.Effect).Hintf("%s", source.Suggest(x.Effect, effects)))
+			c.Add(source.Errorf(pos, "tolerations: unknown effect %q", x.Effect).Hintf("%s", source.Suggest(x.Effect,
+				effects)))
 		case x.Operator == "Exists" && x.Value != "":
 			c.Add(source.Errorf(pos, "tolerations: operator Exists takes no value, and there is %q", x.Value).
 				Hintf("remove value, or write operator = \"Equal\""))
 		case x.Key == "" && x.Operator != "Exists":
-			c.Add(source.Errorf(pos, "tolerations: without a key the operator must be Exists").Hintf("write key, or operator = \"Exists\""))
+			c.Add(source.Errorf(pos,
+				"tolerations: without a key the operator must be Exists").Hintf("write key, or operator = \"Exists\""))
 		case x.Key != "" && checkKey(x.Key) != "":
 			c.Add(source.Errorf(pos, "tolerations: the key %q %s", x.Key, checkKey(x.Key)))
 		}

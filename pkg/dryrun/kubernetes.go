@@ -14,7 +14,8 @@ import (
 func podTable(p *plan.Plan, s terminal.Screen) string {
 	k := p.Kubernetes
 	t := terminal.Table{Columns: []terminal.Column{
-		{Name: "role"}, {Name: "replicas"}, {Name: "nodes each", Drop: 5}, {Name: "GPUs a pod"}, {Name: "TP x PP x DP", Drop: 4},
+		{Name: "role"}, {Name: "replicas"}, {Name: "nodes each", Drop: 5}, {Name: "GPUs a pod"}, {Name: "TP x PP x DP",
+			Drop: 4},
 		{Name: "port", Drop: 3}, {Name: "ready at", Drop: 2}, {Name: "within", Drop: 1},
 	}}
 	for i := range p.Roles {
@@ -41,6 +42,7 @@ func podTable(p *plan.Plan, s terminal.Screen) string {
 	if k.Context != "" {
 		place += " of context " + k.Context
 	}
-	return fmt.Sprintf("# %s: %s %s in %s, %s, run %s\n%s\n# the Job %s measures in %s, within %s\n", runTitle(p), what, k.Name, place,
+	return fmt.Sprintf("# %s: %s %s in %s, %s, run %s\n%s\n# the Job %s measures in %s, within %s\n", runTitle(p), what,
+		k.Name, place,
 		quantity.Count(p.GPUs(), "GPU"), p.RunID, t.Text(s), k.JobName(), k.ClientImage, time.Duration(k.Limit))
 }

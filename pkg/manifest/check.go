@@ -59,8 +59,10 @@ func check(list []object) error {
 		c.at = o.Kind + " " + o.Metadata.Name
 		c.sayf(seen[c.at], "there are two")
 		seen[c.at] = true
-		c.sayf(len(o.Metadata.Name) > maxName, "the name has %d characters, and %d are allowed", len(o.Metadata.Name), maxName)
-		c.sayf(!serviceName.MatchString(o.Metadata.Name), "the name must be small letters, digits and -, and begin with a letter")
+		c.sayf(len(o.Metadata.Name) > maxName, "the name has %d characters, and %d are allowed", len(o.Metadata.Name),
+			maxName)
+		c.sayf(!serviceName.MatchString(o.Metadata.Name),
+			"the name must be small letters, digits and -, and begin with a letter")
 		if why := config.CheckNamespace(o.Metadata.Namespace); why != "" {
 			c.sayf(true, "the namespace %q %s", o.Metadata.Namespace, why)
 		}
@@ -105,10 +107,12 @@ func (c *checker) names(graph string, names []string) {
 		low := strings.ToLower(name)
 		c.sayf(seen[low] != "", "the components %q and %q have one name, since case does not count", seen[low], name)
 		seen[low] = name
-		c.sayf(len(name) > maxName || !componentName.MatchString(name), "component %q: the name must be 1 to %d letters, digits and -",
+		c.sayf(len(name) > maxName || !componentName.MatchString(name),
+			"component %q: the name must be 1 to %d letters, digits and -",
 			name, maxName)
 		all := len(graph) + 1 + len(name)
-		c.sayf(all > maxName, "component %q: the name of its Service, %s-%s, has %d characters, and %d are allowed", name, graph, low, all,
+		c.sayf(all > maxName, "component %q: the name of its Service, %s-%s, has %d characters, and %d are allowed",
+			name, graph, low, all,
 			maxName)
 	}
 }
@@ -121,11 +125,13 @@ func (c *checker) graph(name string, g *graph) {
 		x := &g.Components[i]
 		names = append(names, x.Name)
 		c.in(fmt.Sprintf("component %q", x.Name), func() {
-			c.sayf(!slices.Contains([]string{frontendType, workerType, prefillType, decodeType}, x.Type), "unknown type %q", x.Type)
+			c.sayf(!slices.Contains([]string{frontendType, workerType, prefillType, decodeType}, x.Type),
+				"unknown type %q", x.Type)
 			c.sayf(x.Replicas < 1, "replicas is %d, must be 1 or more", x.Replicas)
 			c.multinode(x.Multinode)
 			c.quantity("sharedMemorySize", x.SharedMemory)
-			c.sayf(x.RuntimeVersion != "" && !release.MatchString(x.RuntimeVersion), "the version of Dynamo %q is not MAJOR.MINOR.PATCH", x.RuntimeVersion)
+			c.sayf(x.RuntimeVersion != "" && !release.MatchString(x.RuntimeVersion),
+				"the version of Dynamo %q is not MAJOR.MINOR.PATCH", x.RuntimeVersion)
 			for _, k := range x.PodTemplate.Spec.Containers {
 				c.sayf(k.Name == mainContainer && x.RuntimeVersion == "" && !taggedImage.MatchString(k.Image),
 					"the tag of the image %q has no version: set dynamo.version", k.Image)
@@ -149,10 +155,12 @@ func (c *checker) oldGraph(name string, g *oldGraph) {
 		names = append(names, key)
 		c.in(fmt.Sprintf("service %q", key), func() {
 			c.sayf(x.Type != frontendType && x.Type != workerType, "unknown componentType %q", x.Type)
-			c.sayf(x.SubType != "" && x.SubType != prefillType && x.SubType != decodeType, "unknown subComponentType %q", x.SubType)
+			c.sayf(x.SubType != "" && x.SubType != prefillType && x.SubType != decodeType,
+				"unknown subComponentType %q", x.SubType)
 			c.sayf(x.Replicas < 1, "replicas is %d, must be 1 or more", x.Replicas)
 			c.multinode(x.Multinode)
-			c.sayf(x.Resources != nil && !count.MatchString(x.Resources.Limits.GPU), "it has no GPU, and asks for %q", gpusOf(x.Resources))
+			c.sayf(x.Resources != nil && !count.MatchString(x.Resources.Limits.GPU), "it has no GPU, and asks for %q",
+				gpusOf(x.Resources))
 			for _, m := range x.Mounts {
 				c.mountPath(m.Point)
 			}
@@ -175,7 +183,8 @@ func gpusOf(r *oldResources) string {
 }
 
 func (c *checker) backend(name string) {
-	c.sayf(name != "" && !slices.Contains([]string{"vllm", "sglang", "trtllm"}, name), "unknown backendFramework %q", name)
+	c.sayf(name != "" && !slices.Contains([]string{"vllm", "sglang", "trtllm"}, name), "unknown backendFramework %q",
+		name)
 }
 
 func (c *checker) multinode(m *multinode) {
@@ -192,7 +201,8 @@ func countOf(m *multinode) int {
 func (c *checker) job(j *job) {
 	c.sayf(j.BackoffLimit != 0, "a failed client would be started %d more times", j.BackoffLimit)
 	c.sayf(j.Deadline < 1, "the deadline is %d s", j.Deadline)
-	c.sayf(j.Template.Spec.RestartPolicy != "Never", "restartPolicy is %q: a failed client would run again", j.Template.Spec.RestartPolicy)
+	c.sayf(j.Template.Spec.RestartPolicy != "Never", "restartPolicy is %q: a failed client would run again",
+		j.Template.Spec.RestartPolicy)
 	c.pod(&j.Template)
 }
 
@@ -201,7 +211,8 @@ func (c *checker) pod(p *pod) {
 		c.labels(p.Metadata.Labels)
 	}
 	s := &p.Spec
-	c.sayf(!slices.ContainsFunc(s.Containers, func(x container) bool { return x.Name == mainContainer }), "there is no container named %s",
+	c.sayf(!slices.ContainsFunc(s.Containers, func(x container) bool { return x.Name == mainContainer }),
+		"there is no container named %s",
 		mainContainer)
 	c.secrets(s.PullSecrets)
 	volumes := map[string]bool{}
@@ -231,7 +242,8 @@ func (c *checker) pod(p *pod) {
 }
 
 func (c *checker) mountPath(at string) {
-	c.sayf(!path.IsAbs(at) || strings.Contains(at, ":"), "a volume is mounted at %q, which must be an absolute path without a colon", at)
+	c.sayf(!path.IsAbs(at) || strings.Contains(at, ":"),
+		"a volume is mounted at %q, which must be an absolute path without a colon", at)
 }
 
 func (c *checker) secrets(list []named) {

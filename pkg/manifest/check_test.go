@@ -11,8 +11,8 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// What planning never writes is refused all the same: a plan may come from elsewhere, and another workload may
-// write one.
+// What planning never writes is refused all the same: a plan may come from elsewhere, and another
+// workload may write one.
 func TestCheckRefusesPlans(t *testing.T) {
 	role := func(p *plan.Plan, name string) *plan.Role { return p.Role(name) }
 	for name, c := range map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// defaultMemory is /dev/shm of a server without Dynamo, as Dynamo's operator has it: NCCL needs more than
-// the 64 MiB of container runtimes.
+// defaultMemory is /dev/shm of a server without Dynamo, as Dynamo's operator has it: NCCL needs
+// more than the 64 MiB of container runtimes.
 const defaultMemory = "8Gi"
 
 const (
@@ -44,7 +44,8 @@ func newDeployment(p *plan.Plan) ([]object, error) {
 	spec.Volumes = append(spec.Volumes, volume{Name: memoryVolume,
 		Empty: &emptyDir{Medium: "Memory", Limit: cmp.Or(k.Pods.SharedMemory, defaultMemory)}})
 	match := map[string]string{plan.RunLabel: p.RunID, roleLabel: r.Name}
-	d := deployment{Replicas: r.Count(), Deadline: seconds(k.Ready), Strategy: typed{"Recreate"}, Selector: selector{match},
+	d := deployment{Replicas: r.Count(), Deadline: seconds(k.Ready), Strategy: typed{"Recreate"},
+		Selector: selector{match},
 		Template: pod{Metadata: &meta{Labels: roleLabels(p, r.Name), Annotations: k.Pods.Annotations}, Spec: spec}}
 	s := clusterService{Selector: match, Ports: []servicePort{{httpPort, port.Base}}}
 	return []object{{"apps/v1", "Deployment", newMeta(p, k.Name), d}, {"v1", "Service", newMeta(p, k.Name), s}}, nil

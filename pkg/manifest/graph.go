@@ -40,7 +40,8 @@ func newGraph(p *plan.Plan) ([]object, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := component{Name: r.Name, Replicas: r.Count(), RuntimeVersion: k.Pods.RuntimeVersion, PodTemplate: pod{Spec: podOf(p, server)}}
+		c := component{Name: r.Name, Replicas: r.Count(), RuntimeVersion: k.Pods.RuntimeVersion,
+			PodTemplate: pod{Spec: podOf(p, server)}}
 		if c.Type, err = componentType(r); err != nil {
 			return nil, err
 		}
@@ -76,14 +77,16 @@ func newOldGraph(p *plan.Plan) ([]object, error) {
 	return []object{{"nvidia.com/v1alpha1", "DynamoGraphDeployment", newMeta(p, k.Name), g}}, nil
 }
 
-// oldService is a role of v1alpha1: what v1beta1 has in the pod is spread over fields of its own there.
+// oldService is a role of v1alpha1: what v1beta1 has in the pod is spread over fields of its own
+// there.
 func oldService(p *plan.Plan, r *plan.Role) (service, error) {
 	k := p.Kubernetes
 	server, err := newServer(p, r)
 	if err != nil {
 		return service{}, err
 	}
-	s := service{Replicas: r.Count(), EnvFrom: k.TokenSecret, PodMetadata: &meta{Labels: labels(p), Annotations: k.Pods.Annotations}}
+	s := service{Replicas: r.Count(), EnvFrom: k.TokenSecret, PodMetadata: &meta{Labels: labels(p),
+		Annotations: k.Pods.Annotations}}
 	if s.Type, err = componentType(r); err != nil {
 		return s, err
 	}
@@ -106,6 +109,7 @@ func oldService(p *plan.Plan, r *plan.Role) (service, error) {
 		s.Mounts = []oldMount{{k.ModelCache.Name, k.ModelCache.Path}}
 	}
 	server.Name, server.EnvFrom, server.Mounts, server.Resources = "", nil, nil, nil
-	s.PodSpec = oldPodSpec{PullSecrets: pullSecrets(k), NodeSelector: k.Pods.NodeSelector, Tolerations: tolerations(k), MainContainer: server}
+	s.PodSpec = oldPodSpec{PullSecrets: pullSecrets(k), NodeSelector: k.Pods.NodeSelector, Tolerations: tolerations(k),
+		MainContainer: server}
 	return s, nil
 }

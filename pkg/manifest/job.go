@@ -5,8 +5,9 @@ import (
 )
 
 const (
-	// afterLimit is how long the Job's pod may exist beside the limit of its script, s: for its image,
-	// and for printing its files. At the Job's own deadline the pod is deleted, and its log with it.
+	// afterLimit is how long the Job's pod may exist beside the limit of its script, s: for its
+	// image, and for printing its files. At the Job's own deadline the pod is deleted, and its log
+	// with it.
 	afterLimit = 900
 	// keptFor is how long a finished Job stays, s: its log is the way to its results.
 	keptFor = 86400
@@ -31,7 +32,8 @@ func newJob(p *plan.Plan) (object, error) {
 	c.Dir, c.Command, c.Args = plan.RunVolume, []string{"bash", "-c"}, []string{escaped(string(text))}
 	c.Resources = &resources{Requests: map[string]string{"cpu": k.Pods.ClientCPU, "memory": k.Pods.ClientMemory}}
 	c.Mounts = append(c.Mounts, mount{runVolume, plan.RunVolume})
-	spec := podSpec{RestartPolicy: "Never", Account: new(false), Grace: grace, PullSecrets: pullSecrets(k), Containers: []container{c}}
+	spec := podSpec{RestartPolicy: "Never", Account: new(false), Grace: grace, PullSecrets: pullSecrets(k),
+		Containers: []container{c}}
 	if k.ModelCache != nil {
 		spec.Volumes = append(spec.Volumes, volume{Name: cacheVolume, Claim: &claim{k.ModelCache.Name}})
 	}

@@ -1,8 +1,9 @@
-// Package manifest prints the plan of a run as objects of Kubernetes: the service, which is a graph of
-// NVIDIA Dynamo's operator or a Deployment with its Service, and the Job that measures it.
+// Package manifest prints the plan of a run as objects of Kubernetes: the service, which is a graph
+// of NVIDIA Dynamo's operator or a Deployment with its Service, and the Job that measures it.
 //
-// The objects are typed values; only the Job's script has a template. Every object is checked as an API
-// server would check it, and with the words of who wrote the definitions. The package runs nothing.
+// The objects are typed values; only the Job's script has a template. Every object is checked as an
+// API server would check it, and with the words of who wrote the definitions. The package runs
+// nothing.
 package manifest
 
 import (
@@ -68,12 +69,14 @@ func objects(p *plan.Plan) ([]object, error) {
 func head(p *plan.Plan) string {
 	k := p.Kubernetes
 	var b strings.Builder
-	fmt.Fprintf(&b, "# profllm %s: scenario %s, test %s, iteration %d, run %s.\n", p.Version, p.Scenario, p.Test, p.Iteration, p.RunID)
+	fmt.Fprintf(&b, "# profllm %s: scenario %s, test %s, iteration %d, run %s.\n", p.Version, p.Scenario, p.Test,
+		p.Iteration, p.RunID)
 	what := "a Deployment"
 	if k.Graph != "" {
 		what = "a DynamoGraphDeployment (" + k.Graph + ")"
 	}
-	fmt.Fprintf(&b, "# Namespace %s: %s, and the Job %s, which measures it; plan.json has every decision.\n", k.Namespace, what, k.JobName())
+	fmt.Fprintf(&b, "# Namespace %s: %s, and the Job %s, which measures it; plan.json has every decision.\n",
+		k.Namespace, what, k.JobName())
 	for i := range p.Roles {
 		fmt.Fprintf(&b, "#   %s\n", Summary(&p.Roles[i]))
 	}
@@ -198,7 +201,8 @@ func divided(argv []string) (command, args []string) {
 // podOf is the pod of a role with one container.
 func podOf(p *plan.Plan, c container) podSpec {
 	k := p.Kubernetes
-	s := podSpec{NodeSelector: k.Pods.NodeSelector, Containers: []container{c}, PullSecrets: pullSecrets(k), Tolerations: tolerations(k)}
+	s := podSpec{NodeSelector: k.Pods.NodeSelector, Containers: []container{c}, PullSecrets: pullSecrets(k),
+		Tolerations: tolerations(k)}
 	if k.ModelCache != nil {
 		s.Volumes = []volume{{Name: cacheVolume, Claim: &claim{k.ModelCache.Name}}}
 	}

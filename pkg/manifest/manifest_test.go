@@ -34,7 +34,8 @@ func planned(system, text []byte) ([]*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := planner.Plans(s, sys, planner.Options{Version: "v1.0.0", Created: time.Date(2026, 11, 26, 20, 0, 0, 0, time.UTC),
+	set, err := planner.Plans(s, sys, planner.Options{Version: "v1.0.0", Created: time.Date(2026, 11, 26, 20, 0, 0, 0,
+		time.UTC),
 		Output: "/runs", Binary: "/bin/profllm", WorkDir: "/site"})
 	if err != nil {
 		return nil, err
@@ -128,8 +129,8 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// Everything that a run creates is found by its label, in an explicit namespace; a failed client is not
-// started again; the token is in no manifest.
+// Everything that a run creates is found by its label, in an explicit namespace; a failed client is
+// not started again; the token is in no manifest.
 //
 // covers: P-18
 func TestEveryObject(t *testing.T) {
@@ -138,7 +139,8 @@ func TestEveryObject(t *testing.T) {
 		list := documents(t, data)
 		require.GreaterOrEqual(t, len(list), 2, name)
 		for _, o := range list {
-			require.Equal(t, "exp_20261126_200000", strings.Join(strings.Split(at(o, "metadata", "labels", plan.RunLabel).(string), "_")[:3], "_"))
+			require.Equal(t, "exp_20261126_200000", strings.Join(strings.Split(at(o, "metadata", "labels",
+				plan.RunLabel).(string), "_")[:3], "_"))
 			require.NotEmpty(t, at(o, "metadata", "namespace"), name)
 		}
 		job := list[len(list)-1]
@@ -150,19 +152,21 @@ func TestEveryObject(t *testing.T) {
 	}
 }
 
-// One value is the same on every path to a pod: a kubelet would expand $(NAME), and profllm knows where the
-// frontend is.
+// One value is the same on every path to a pod: a kubelet would expand $(NAME), and profllm knows
+// where the frontend is.
 func TestWordsOfPods(t *testing.T) {
 	list := documents(t, read(t, "disaggregated.golden.yaml"))
 	env := at(list[0], "spec", "env").([]any)
 	require.Contains(t, env, map[string]any{"name": "PRICE", "value": "$$(date) costs $$$5"})
 	frontend := at(list[0], "spec", "components", 2, "podTemplate", "spec", "containers", 0, "env").([]any)
-	require.Contains(t, frontend, map[string]any{"name": "FRONTEND", "value": at(list[0], "metadata", "name").(string) + "-frontend:8000"})
+	require.Contains(t, frontend, map[string]any{"name": "FRONTEND", "value": at(list[0], "metadata",
+		"name").(string) + "-frontend:8000"})
 }
 
-// The Kubernetes scenario of CloudAI's folder with its Kubernetes system: it is refused for what would have no effect
-// there, a mount of the nodes' udev, and since no image of AIPerf is known. With both mended it plans, and the client is
-// the one that workloads names, which CloudAI did not run there.
+// The Kubernetes scenario of CloudAI's folder with its Kubernetes system: it is refused for what
+// would have no effect there, a mount of the nodes' udev, and since no image of AIPerf is known.
+// With both mended it plans, and the client is the one that workloads names, which CloudAI did not
+// run there.
 //
 // covers: P-18, U-42
 func TestCorpus(t *testing.T) {
@@ -179,18 +183,22 @@ func TestCorpus(t *testing.T) {
 			scenario.File{Name: "vllm_k8s.toml", Data: file("experimental/ai_dynamo/test_scenario/vllm_k8s.toml")},
 			[]scenario.File{{Name: "vllm.toml", Data: []byte(test)}}, scenario.HookFiles{})
 		require.NoError(t, err)
-		set, err := planner.Plans(s, sys, planner.Options{Version: "v1.0.0", Created: time.Unix(0, 0), Output: "/runs", Binary: "/p",
+		set, err := planner.Plans(s, sys, planner.Options{Version: "v1.0.0", Created: time.Unix(0, 0), Output: "/runs",
+			Binary:  "/p",
 			WorkDir: "/site"})
 		if err != nil {
 			return nil, err
 		}
 		return set.Plans, nil
 	}
-	system, test := string(file("common/system/kubernetes_cluster.toml")), string(file("experimental/ai_dynamo/test/vllm.toml"))
+	system, test := string(file("common/system/kubernetes_cluster.toml")),
+		string(file("experimental/ai_dynamo/test/vllm.toml"))
 	_, err := make(system, test)
-	require.ErrorContains(t, err, "kubernetes_cluster.toml:1:1: kubernetes.client_image is missing: the servers' image "+
-		"nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.1.1 has no aiperf")
-	require.ErrorContains(t, err, `vllm.toml:20:1: test "dynamo.vllm": extra_container_mounts cannot work on Kubernetes`)
+	require.ErrorContains(t, err,
+		"kubernetes_cluster.toml:1:1: kubernetes.client_image is missing: the servers' image "+
+			"nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.1.1 has no aiperf")
+	require.ErrorContains(t, err,
+		`vllm.toml:20:1: test "dynamo.vllm": extra_container_mounts cannot work on Kubernetes`)
 
 	plans, err := make(system+"[kubernetes]\nclient_image = \"registry.example/aiperf:0.13.0\"\n",
 		strings.Replace(test, `extra_container_mounts = ["/run/udev:/run/udev"]`, "", 1))
@@ -217,7 +225,8 @@ func TestCorpus(t *testing.T) {
 	require.Contains(t, notes, "DYNAMO_NODELIST is passed unchanged")
 }
 
-// A worker that is wider than a node has several, and nobody is told that a service has fewer GPUs than it has.
+// A worker that is wider than a node has several, and nobody is told that a service has fewer GPUs
+// than it has.
 func TestGPUsOfPods(t *testing.T) {
 	p := one(t, "cluster.toml", "disaggregated")
 	require.Equal(t, 2*8+6*4, p.GPUs())
@@ -248,7 +257,8 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, "vllm/vllm-openai:v0.11.0", k.ClientImage, "vLLM's client is in the servers' image")
 }
 
-// The same scenario plans on Slurm: only the system file changes. Points of a sweep have a service each.
+// The same scenario plans on Slurm: only the system file changes. Points of a sweep have a service
+// each.
 func TestSameScenarioOnSlurm(t *testing.T) {
 	const slurm = "name='c'\nscheduler='slurm'\ninstall_path='i'\noutput_path='o'\ndefault_partition='p'\ngpus_per_node=8\n"
 	for _, name := range []string{"aggregated", "mocker", "vllm"} {

@@ -75,7 +75,8 @@ func Script(p *plan.Plan, root string) ([]byte, error) {
 	if err := t.Execute(&out, s); err != nil {
 		return nil, fmt.Errorf("render %s: %w", ScriptName, err)
 	}
-	if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(out.Bytes()), ScriptName); err != nil {
+	if _, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(out.Bytes()),
+		ScriptName); err != nil {
 		return nil, fmt.Errorf("render %s: the script does not parse: %w", ScriptName, err)
 	}
 	return out.Bytes(), nil
@@ -91,11 +92,13 @@ func newScript(p *plan.Plan, root string) (*script, error) {
 	if !ok {
 		return nil, fmt.Errorf("role %q has no port", front.Name)
 	}
-	s := &script{Version: p.Version, RunID: p.RunID, Root: root, URL: fmt.Sprintf("http://%s:%d", host(p, front.Name), port.Base),
+	s := &script{Version: p.Version, RunID: p.RunID, Root: root, URL: fmt.Sprintf("http://%s:%d", host(p, front.Name),
+		port.Base),
 		Ask: askInPython, PhaseEnded: plan.PhaseEnded, ArchiveBegins: plan.ArchiveBegins, ArchiveEnds: plan.ArchiveEnds,
 		Ready: seconds(k.Ready), Limit: seconds(k.Limit), StopOnFailure: p.StopOnFailure,
-		NotReady: fmt.Sprintf("profllm: no request was answered within %d s; the last status and answer:", seconds(k.Ready)),
-		Dirs:     []string{"raw", "logs"},
+		NotReady: fmt.Sprintf("profllm: no request was answered within %d s; the last status and answer:",
+			seconds(k.Ready)),
+		Dirs: []string{"raw", "logs"},
 	}
 	var err error
 	if s.Chat, s.Completion, err = requests(modelName(p)); err != nil {

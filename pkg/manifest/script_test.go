@@ -35,8 +35,8 @@ func scriptFor(t *testing.T, p *plan.Plan, dir, url string) string {
 	return strings.ReplaceAll(text, plan.RunVolume+"/", dir+"/")
 }
 
-// service answers requests for completions as a server does: the first ones with 404, while no model is
-// there.
+// service answers requests for completions as a server does: the first ones with 404, while no
+// model is there.
 type service struct {
 	http.Handler
 	asked []string // paths
@@ -70,7 +70,8 @@ func newService(t *testing.T, early int, chat bool) (*service, string) {
 func tools(t *testing.T, client string, more ...string) string {
 	t.Helper()
 	bin := t.TempDir()
-	for _, name := range append([]string{"bash", "mkdir", "tar", "gzip", "base64", "sha256sum", "stat", "sleep", "tee", "env", "head", "cat",
+	for _, name := range append([]string{"bash", "mkdir", "tar", "gzip", "base64", "sha256sum", "stat", "sleep", "tee",
+		"env", "head", "cat",
 		"sh"}, more...) {
 		at, err := exec.LookPath(name)
 		require.NoError(t, err)
@@ -103,7 +104,8 @@ func start(t *testing.T, text, bin string, env ...string) (*exec.Cmd, *bytes.Buf
 	return cmd, &out
 }
 
-// ended reads what a script printed: its phases, and the archive, whose size and digest must be right.
+// ended reads what a script printed: its phases, and the archive, whose size and digest must be
+// right.
 func ended(t *testing.T, cmd *exec.Cmd, out *bytes.Buffer) ran {
 	t.Helper()
 	r := ran{files: map[string]string{}}
@@ -145,7 +147,8 @@ func ended(t *testing.T, cmd *exec.Cmd, out *bytes.Buffer) ran {
 const good = `while [ $# -gt 1 ]; do [ "$1" = --artifact-dir ] && dir=$2; shift; done
 echo "measured as $PROFLLM_ROLE"; echo '{}' >"$dir/profile.json"`
 
-// The service is asked until it answers, each load leaves its files, and all of them leave through the log.
+// The service is asked until it answers, each load leaves its files, and all of them leave through
+// the log.
 //
 // covers: P-18
 func TestScriptMeasures(t *testing.T) {
@@ -156,7 +159,8 @@ func TestScriptMeasures(t *testing.T) {
 	r := ended(t, cmd, out)
 	require.Zero(t, r.code, r.out)
 	require.Equal(t, []string{"ready exit 0", "round_1/bench exit 0", "round_2/bench exit 0"}, r.phases)
-	require.Equal(t, []string{"/v1/chat/completions", "/v1/completions", "/v1/chat/completions", "/v1/completions"}, s.asked)
+	require.Equal(t, []string{"/v1/chat/completions", "/v1/completions", "/v1/chat/completions", "/v1/completions"},
+		s.asked)
 	require.Equal(t, "{}\n", r.files["round_2/raw/profile.json"])
 	require.Equal(t, "installed install aiperf==0.13.0\nmeasured as client\n", r.files["round_1/logs/bench-0.log"])
 	require.Contains(t, r.out, "measured as client\n", "who follows the container's log sees the client's")
@@ -168,15 +172,16 @@ func TestScriptAsksInPython(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	s, url := newService(t, 0, false)
-	cmd, out := start(t, scriptFor(t, one(t, "cluster.toml", "aggregated"), t.TempDir(), url), tools(t, good, "python3"))
+	cmd, out := start(t, scriptFor(t, one(t, "cluster.toml", "aggregated"), t.TempDir(), url), tools(t, good,
+		"python3"))
 	r := ended(t, cmd, out)
 	require.Zero(t, r.code, r.out)
 	require.Equal(t, []string{"ready exit 0", "bench exit 0"}, r.phases)
 	require.Equal(t, []string{"/v1/chat/completions", "/v1/completions"}, s.asked)
 }
 
-// A service that never answers, a client that fails, and a client that is missing: the files leave all the
-// same, and the exit code says it.
+// A service that never answers, a client that fails, and a client that is missing: the files leave
+// all the same, and the exit code says it.
 func TestScriptFails(t *testing.T) {
 	p := one(t, "cluster.toml", "disaggregated")
 	_, never := newService(t, 1<<30, true)
@@ -189,8 +194,10 @@ func TestScriptFails(t *testing.T) {
 	}{
 		{"not ready", never, good, 0, 1, []string{"ready exit 1"}},
 		{"nothing listens", "http://127.0.0.1:1", good, 0, 1, []string{"ready exit 1"}},
-		{"fails", url, "echo broken >&2; exit 3", p.Kubernetes.Ready, 3, []string{"ready exit 0", "round_1/bench exit 3"}},
-		{"leaves a process", url, "sleep 0.1 & exit 4", p.Kubernetes.Ready, 4, []string{"ready exit 0", "round_1/bench exit 4"}},
+		{"fails", url, "echo broken >&2; exit 3", p.Kubernetes.Ready, 3, []string{"ready exit 0",
+			"round_1/bench exit 3"}},
+		{"leaves a process", url, "sleep 0.1 & exit 4", p.Kubernetes.Ready, 4, []string{"ready exit 0",
+			"round_1/bench exit 4"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q, k := *p, *p.Kubernetes
@@ -223,7 +230,8 @@ func TestScriptIsEnded(t *testing.T) {
 			cmd, out := start(t, scriptFor(t, one(t, "cluster.toml", "aggregated"), dir, url), tools(t, client, "curl"))
 			_, err := os.ReadFile(fifo) // until the client runs
 			require.NoError(t, err)
-			require.NoError(t, cmd.Process.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM, "XCPU": syscall.SIGXCPU}[name]))
+			require.NoError(t, cmd.Process.Signal(map[string]os.Signal{"TERM": syscall.SIGTERM,
+				"XCPU": syscall.SIGXCPU}[name]))
 			r := ended(t, cmd, out)
 			require.Equal(t, code, r.code, r.out)
 			require.Equal(t, []string{"ready exit 0", fmt.Sprint("bench exit ", code)}, r.phases)

@@ -70,8 +70,8 @@ func resolveAll(p *plan.Plan, words []plan.Word) ([]string, error) {
 	return list, nil
 }
 
-// escaped is a text that a kubelet leaves as it is. It expands $(NAME) in commands and variables, and
-// reads $$ as one dollar sign (k8s.io/kubernetes/third_party/forked/golang/expansion).
+// escaped is a text that a kubelet leaves as it is. It expands $(NAME) in commands and variables,
+// and reads $$ as one dollar sign (k8s.io/kubernetes/third_party/forked/golang/expansion).
 func escaped(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

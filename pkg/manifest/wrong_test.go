@@ -21,8 +21,8 @@ func (e edit) of(t *testing.T, text string) string {
 	return strings.Replace(text, e.old, e.new, 1)
 }
 
-// wrong are definitions that an API server, the operator's webhook or a kubelet would refuse, or with which pods
-// would wait for ever, and what profllm says of them before kubectl is called.
+// wrong are definitions that an API server, the operator's webhook or a kubelet would refuse, or
+// with which pods would wait for ever, and what profllm says of them before kubectl is called.
 var wrong = []struct {
 	name     string
 	scenario string // of testdata

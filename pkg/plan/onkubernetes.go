@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -20,8 +21,8 @@ const KubernetesLauncher = "kubernetes"
 // the service becomes ready. Nothing else would end a Job that hangs.
 const kubeLoads = 4 * time.Hour
 
-// onKubernetes plans a run whose service and clients are pods. No nodes, GPU ids or ports are chosen:
-// a role is all instances of its kind, and its address is the name of a Service.
+// onKubernetes plans a run whose service and clients are pods. No nodes, GPU ids or ports are
+// chosen: a role is all instances of its kind, and its address is the name of a Service.
 func (p *Plan) onKubernetes(in Input, k *config.Kubernetes) (*Plan, error) {
 	var c source.Complaints
 	p.Launcher, p.Kubernetes = KubernetesLauncher, newKubernetes(in, k)
@@ -56,22 +57,26 @@ func (p *Plan) onKubernetes(in Input, k *config.Kubernetes) (*Plan, error) {
 func deploy(in Input, k *config.Kubernetes) (Service, error) {
 	w, ok := in.Workload.(Deployer)
 	if !ok {
-		return Service{}, source.Errorf(in.Test.PosOf("test_template_name"), "test %q: a %s cannot run on Kubernetes", in.Test.ID,
+		return Service{}, source.Errorf(in.Test.PosOf("test_template_name"), "test %q: a %s cannot run on Kubernetes",
+			in.Test.ID,
 			in.Test.Template).Hintf("AIDynamo, DynamoMocker and vllm can; run it on Slurm")
 	}
 	nodes, err := in.Test.Nodes()
 	if err != nil {
 		return Service{}, err
 	}
-	return w.Deploy(Cluster{Nodes: nodes, GPUsPerNode: in.System.GPUsPerNode, Dir: RunVolume, RunID: in.RunID, API: k.DynamoAPI})
+	return w.Deploy(Cluster{Nodes: nodes, GPUsPerNode: in.System.GPUsPerNode, Dir: RunVolume, RunID: in.RunID,
+		API: k.DynamoAPI})
 }
 
 // newKubernetes is what the system says of the place.
 func newKubernetes(in Input, k *config.Kubernetes) *Kubernetes {
 	x := &Kubernetes{
-		Context: k.Context, Namespace: in.System.DefaultNamespace, Name: strings.ReplaceAll(strings.ToLower(in.RunID), "_", "-"),
+		Context: k.Context, Namespace: in.System.DefaultNamespace, Name: strings.ReplaceAll(strings.ToLower(in.RunID),
+			"_", "-"),
 		PullSecrets: k.ImagePullSecrets, TokenSecret: k.TokenSecret, ClientImage: k.ClientImage,
-		Pods: Pods{GPUResource: k.GPUResource, SharedMemory: k.SharedMemory, ClientCPU: k.ClientCPU, ClientMemory: k.ClientMemory,
+		Pods: Pods{GPUResource: k.GPUResource, SharedMemory: k.SharedMemory, ClientCPU: k.ClientCPU,
+			ClientMemory: k.ClientMemory,
 			NodeSelector: texts(k.NodeSelector), Labels: texts(k.Labels), Annotations: texts(k.Annotations)},
 	}
 	if file := in.System.KubeConfigPath; file != "" {
@@ -116,8 +121,9 @@ func (p *Plan) pods(in Input, s Service) error {
 	switch {
 	case in.Limit == 0:
 		p.Kubernetes.Limit = ready + Seconds(kubeLoads)
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: without time_limit the run is ended %s after its service should have been ready",
-			in.Test.Pos, kubeLoads))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("%s: without time_limit the run is ended %s after its service should have been ready",
+				in.Test.Pos, quantity.Duration(kubeLoads)))
 	case Seconds(in.Limit) <= ready:
 		p.Kubernetes.Ready = Seconds(in.Limit / 10 * 9) // the client says then why nothing was measured
 	}
@@ -126,7 +132,8 @@ func (p *Plan) pods(in Input, s Service) error {
 		p.Ports[i].Step = 0
 	}
 	if s.Image == "" {
-		return source.Errorf(in.Test.CmdArgs.Pos, "cmd_args.docker_image_url is required: a pod has an image").Hintf("name the image")
+		return source.Errorf(in.Test.CmdArgs.Pos,
+			"cmd_args.docker_image_url is required: a pod has an image").Hintf("name the image")
 	}
 	// enroot's form of a reference, which the same test has on Slurm
 	p.Image = strings.Replace(strings.TrimPrefix(s.Image, "docker://"), "#", "/", 1)
@@ -134,7 +141,8 @@ func (p *Plan) pods(in Input, s Service) error {
 	if why == "" {
 		return nil
 	}
-	return source.Errorf(in.Test.CmdArgs.PosOf("docker_image_url"), "docker_image_url %q %s, and no kubelet can pull it", s.Image, why).
+	return source.Errorf(in.Test.CmdArgs.PosOf("docker_image_url"),
+		"docker_image_url %q %s, and no kubelet can pull it", s.Image, why).
 		Hintf("write it as docker pull takes it: registry/name:tag")
 }
 
@@ -161,8 +169,12 @@ func (p *Plan) kubeClients(in Input, s Service, k *config.Kubernetes) error {
 		}
 		for j := range l.Clients {
 			step := &l.Clients[j]
-			if slices.ContainsFunc(step.Argv, func(w Word) bool { return slices.ContainsFunc(w, func(x Part) bool { return x.Self }) }) {
-				c.Add(source.Errorf(in.Test.PosOf("client"), "%s is profllm itself, which no image on Kubernetes has", step.Name).
+			if slices.ContainsFunc(step.Argv, func(w Word) bool {
+				return slices.ContainsFunc(w,
+					func(x Part) bool { return x.Self })
+			}) {
+				c.Add(source.Errorf(in.Test.PosOf("client"), "%s is profllm itself, which no image on Kubernetes has",
+					step.Name).
 					Hintf("set client = \"aiperf\", or client = \"vllm\" with an image that has vLLM"))
 			}
 			program, _ := step.Argv[0].Literal()
@@ -175,16 +187,20 @@ func (p *Plan) kubeClients(in Input, s Service, k *config.Kubernetes) error {
 		p.Kubernetes.ClientImage = p.Image
 	case p.Kubernetes.ClientImage != "":
 	default:
-		c.Add(source.Errorf(in.System.KubePos(), "kubernetes.client_image is missing: the servers' image %s has no %s", p.Image,
-			cmp.Or(in.Loads[0].Client, "client")).Hintf("write client_image = \"IMAGE\" in [kubernetes], of an image with it"))
+		c.Add(source.Errorf(in.System.KubePos(), "kubernetes.client_image is missing: the servers' image %s has no %s",
+			p.Image,
+			cmp.Or(in.Loads[0].Client,
+				"client")).Hintf("write client_image = \"IMAGE\" in [kubernetes], of an image with it"))
 	}
 	return c.Err()
 }
 
-// reservedEnv are variables that Dynamo's operator sets: with other values the graph would not come together.
+// reservedEnv are variables that Dynamo's operator sets: with other values the graph would not come
+// together.
 var reservedEnv = []string{
 	"DYN_NAMESPACE", "DYN_NAMESPACE_WORKER_SUFFIX", "DYN_COMPONENT", "DYN_DISCOVERY_BACKEND", "DYN_PARENT_DGD_K8S_NAME",
-	"DYN_PARENT_DGD_K8S_NAMESPACE", "DYN_HTTP_PORT", "DYN_SYSTEM_PORT", "DYN_SYSTEM_ENABLED", "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS",
+	"DYN_PARENT_DGD_K8S_NAMESPACE", "DYN_HTTP_PORT", "DYN_SYSTEM_PORT", "DYN_SYSTEM_ENABLED",
+	"DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS",
 	"POD_NAME", "POD_NAMESPACE", "POD_UID",
 }
 
@@ -204,18 +220,21 @@ func (p *Plan) kubeEnvironment(in Input) error {
 		return in.System.GlobalEnvVars.PosOf(name)
 	}
 	if visible != nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: CUDA_VISIBLE_DEVICES has no effect: the cluster chooses the GPUs of a pod",
-			at("CUDA_VISIBLE_DEVICES")))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("%s: CUDA_VISIBLE_DEVICES has no effect: the cluster chooses the GPUs of a pod",
+				at("CUDA_VISIBLE_DEVICES")))
 	}
 	for _, s := range secrets {
 		switch {
 		case slices.Contains(tokenEnv, s.Name) && p.Kubernetes.TokenSecret != "":
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is the key HF_TOKEN of the Secret %s", s.pos, s.Name, p.Kubernetes.TokenSecret))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s is the key HF_TOKEN of the Secret %s", s.pos, s.Name,
+				p.Kubernetes.TokenSecret))
 		case slices.Contains(tokenEnv, s.Name):
 			c.Add(source.Errorf(s.pos, "%s: a pod has the token of a Secret only", s.Name).
 				Hintf("kubectl create secret generic hf-token-secret --from-literal=HF_TOKEN=…, and token_secret = \"hf-token-secret\" in [kubernetes] of the system file"))
 		default:
-			c.Add(source.Errorf(s.pos, "%s: a secret of the submitting shell or of a file cannot be given to pods", s.Name).
+			c.Add(source.Errorf(s.pos, "%s: a secret of the submitting shell or of a file cannot be given to pods",
+				s.Name).
 				Hintf("add it as a key of the Secret that token_secret names: pods get every key as a variable"))
 		}
 	}
@@ -225,9 +244,11 @@ func (p *Plan) kubeEnvironment(in Input) error {
 			c.Add(source.Errorf(at(v.Name), "%s is shell text, and no shell expands the variables of a pod", v.Name).
 				Hintf("write the value"))
 		case slices.Contains(reservedEnv, v.Name) || strings.HasPrefix(v.Name, "KUBERNETES_"):
-			c.Add(source.Errorf(at(v.Name), "%s is set by Dynamo's operator or by Kubernetes itself", v.Name).Hintf("remove it"))
+			c.Add(source.Errorf(at(v.Name), "%s is set by Dynamo's operator or by Kubernetes itself",
+				v.Name).Hintf("remove it"))
 		case v.Name == "HF_HOME" && p.Kubernetes.ModelCache != nil && text != p.Kubernetes.ModelCache.Path:
-			c.Add(source.Errorf(at(v.Name), "HF_HOME is %q, but the model cache is mounted at %s", text, p.Kubernetes.ModelCache.Path).
+			c.Add(source.Errorf(at(v.Name), "HF_HOME is %q, but the model cache is mounted at %s", text,
+				p.Kubernetes.ModelCache.Path).
 				Hintf("remove it: profllm sets it, or set path of model_cache"))
 		}
 		return v.Name == "HF_HOME" && p.Kubernetes.ModelCache != nil
@@ -235,18 +256,21 @@ func (p *Plan) kubeEnvironment(in Input) error {
 	return c.Err()
 }
 
-// refuseOnKubernetes refuses what would need profllm, a shell or a folder of the nodes beside the pods.
+// refuseOnKubernetes refuses what would need profllm, a shell or a folder of the nodes beside the
+// pods.
 func refuseOnKubernetes(in Input) error {
 	var c source.Complaints
 	t := &in.Test
 	refuse := func(is bool, key, why, mend string) {
 		if is {
-			c.Add(source.Errorf(t.PosOf(key), "test %q: %s cannot work on Kubernetes: %s", t.ID, key, why).Hintf("%s", mend))
+			c.Add(source.Errorf(t.PosOf(key), "test %q: %s cannot work on Kubernetes: %s", t.ID, key, why).Hintf("%s",
+				mend))
 		}
 	}
 	const noProfllm, noFolder = "profllm does not run beside the servers there", "pods see no folder of the nodes"
 	refuse(in.Simulated, "id", "a rehearsal has no pods", "profllm rehearse SCENARIO without this system file tries it")
-	refuse(len(in.PreTest) > 0, "id", "pre_test runs inside a job of Slurm", "remove pre_test, or check the cluster by a run of its own")
+	refuse(len(in.PreTest) > 0, "id", "pre_test runs inside a job of Slurm",
+		"remove pre_test, or check the cluster by a run of its own")
 	refuse(len(in.PostTest) > 0, "id", "post_test runs inside a job of Slurm", "remove post_test, or make it a test")
 	refuse(len(t.Mounts) > 0, "extra_container_mounts", noFolder,
 		"remove it; models come from model_cache of the system file, other files from the image")
@@ -258,8 +282,10 @@ func refuseOnKubernetes(in Input) error {
 	refuse(enabled(t.Nsys), "nsys", noProfllm, "remove it, or profile on Slurm")
 	refuse(enabled(t.Viz), "viztracer", noProfllm, "remove it, or profile on Slurm")
 	refuse(t.Torch != nil && enabled(t.Torch), "torch_profiler", noProfllm, "remove it, or profile on Slurm")
-	refuse(t.Search != nil, "search", "profllm's own client makes the search, which no image there has", "write a sweep over the load")
-	refuse(t.Repeat.Times > 1, "repeat", "the prefix cache cannot be emptied between two loads", "write iterations instead")
+	refuse(t.Search != nil, "search", "profllm's own client makes the search, which no image there has",
+		"write a sweep over the load")
+	refuse(t.Repeat.Times > 1, "repeat", "the prefix cache cannot be emptied between two loads",
+		"write iterations instead")
 	refuse(len(in.APICheck) > 0, "api_check", noProfllm, "remove it; profllm check FRONTEND tests a service that is up")
 	refuse(t.ClientNodes != 0, "client_nodes", "the client has a pod of its own already", "remove it")
 	if t.Env.Has("CLOUDAI_RUNTIME_FILE") {
@@ -267,7 +293,8 @@ func refuseOnKubernetes(in Input) error {
 	}
 	for _, l := range in.Loads {
 		if l.Cache == CacheReset && t.Repeat.Times < 2 {
-			c.Add(source.Errorf(l.Pos, "load %q: cache = \"reset\" cannot work on Kubernetes: a request reaches one pod of several", l.Name).
+			c.Add(source.Errorf(l.Pos,
+				"load %q: cache = \"reset\" cannot work on Kubernetes: a request reaches one pod of several", l.Name).
 				Hintf("write cache = \"keep\", or a test for each load"))
 		}
 	}
@@ -283,7 +310,8 @@ func kubeNotes(in Input) (notes []string) {
 		why string
 	}{
 		{"nodes", len(t.NodeLists) > 0, "the cluster chooses nodes"},
-		{"exclude_nodes", len(t.ExcludeNodes) > 0, "the cluster chooses nodes; node_selector of the system file restricts them"},
+		{"exclude_nodes", len(t.ExcludeNodes) > 0,
+			"the cluster chooses nodes; node_selector of the system file restricts them"},
 		{"num_nodes", t.Table.Has("num_nodes"), "each role says how many workers it has"},
 		{"slurm", t.Table.Has("slurm"), "Slurm has no part in it"},
 		{"extra_srun_args", len(t.ExtraSrunArgs) > 0, "Slurm has no part in it"},

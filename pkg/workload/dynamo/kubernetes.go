@@ -20,9 +20,9 @@ const (
 	podEventPort    = 20080
 )
 
-// Deploy implements plan.Deployer: the service as a graph of Dynamo's operator, one role for each kind of worker, with
-// replicas. The operator sets the names by which the processes find each other, their ports, and
-// what watches over them.
+// Deploy implements plan.Deployer: the service as a graph of Dynamo's operator, one role for each
+// kind of worker, with replicas. The operator sets the names by which the processes find each
+// other, their ports, and what watches over them.
 func (w *Workload) Deploy(cl plan.Cluster) (plan.Service, error) {
 	var c source.Complaints
 	for _, e := range w.notYet() {
@@ -54,7 +54,8 @@ func (w *Workload) Deploy(cl plan.Cluster) (plan.Service, error) {
 		expect[component(r.kind)] += w.registers(r) * s.Roles[len(s.Roles)-1].Count()
 	}
 	c.Add(w.addFrontendPod(&s, expect))
-	s.Config[frontend] = map[string]any{"backend": w.service.Backend, "version": w.service.Version, "ingress_cmd": w.service.Ingress}
+	s.Config[frontend] = map[string]any{"backend": w.service.Backend, "version": w.service.Version,
+		"ingress_cmd": w.service.Ingress}
 	s.MetricsURLs = podPages(s.Roles)
 	w.noEffectOnPods()
 	s.Notes = w.notes
@@ -74,11 +75,13 @@ func (w *Workload) checkTag(cl plan.Cluster) error {
 		return nil
 	}
 	if !w.table.Has("version") {
-		return source.Errorf(w.args.PosOf("docker_image_url"), "the tag of %q has no version, and v1beta1 needs Dynamo's", image).
+		return source.Errorf(w.args.PosOf("docker_image_url"),
+			"the tag of %q has no version, and v1beta1 needs Dynamo's", image).
 			Hintf("write dynamo.version = %q if the image has that, or name an image by its version", newest)
 	}
 	if !fullVersion.MatchString(w.service.Version) {
-		return source.Errorf(w.table.PosOf("version"), "dynamo.version %q: without a version in the image's tag, v1beta1 needs all three numbers",
+		return source.Errorf(w.table.PosOf("version"),
+			"dynamo.version %q: without a version in the image's tag, v1beta1 needs all three numbers",
 			w.service.Version).Hintf("write MAJOR.MINOR.PATCH, such as %q", newest)
 	}
 	return nil
@@ -93,11 +96,14 @@ func (w *Workload) refusePods(c *source.Complaints) {
 		what, why string
 		mend      string
 	}{
-		{given(w.cfg.StartupCmd), w.args.PosOf("startup_cmd"), "startup_cmd", "nothing runs on the nodes before the service",
+		{given(w.cfg.StartupCmd), w.args.PosOf("startup_cmd"), "startup_cmd",
+			"nothing runs on the nodes before the service",
 			"put it into the image"},
-		{given(w.service.NodeSetup), w.table.PosOf("node_setup_cmd"), "dynamo.node_setup_cmd", "nothing runs on the nodes before the service",
+		{given(w.service.NodeSetup), w.table.PosOf("node_setup_cmd"), "dynamo.node_setup_cmd",
+			"nothing runs on the nodes before the service",
 			"put it into the image"},
-		{w.exporter.Enabled, w.table.PosOf("dcgm_exporter"), "dynamo.dcgm_exporter", "a cluster has an exporter of its own on each node",
+		{w.exporter.Enabled, w.table.PosOf("dcgm_exporter"), "dynamo.dcgm_exporter",
+			"a cluster has an exporter of its own on each node",
 			"set enabled = false"},
 		{w.cfg.LMCache != nil, w.args.PosOf("lmcache"), "lmcache", noFolder + " for its file",
 			"put the file into the image, and write LMCACHE_CONFIG_FILE in extra_env_vars"},
@@ -120,11 +126,13 @@ func given(text *string) bool { return text != nil && *text != "" }
 func (w *Workload) noEffectOnPods() {
 	for _, key := range []string{"etcd_cmd", "etcd_port", "nats_cmd", "nats_port", "discovery"} {
 		if w.table.Has(key) {
-			w.note(w.table.PosOf(key), "%s has no effect on Kubernetes: Dynamo's operator says how processes find each other", key)
+			w.note(w.table.PosOf(key),
+				"%s has no effect on Kubernetes: Dynamo's operator says how processes find each other", key)
 		}
 	}
 	if w.table.Has("port") && w.service.Port != podFrontendPort {
-		w.note(w.table.PosOf("port"), "port has no effect on Kubernetes: the frontend listens on %d there", podFrontendPort)
+		w.note(w.table.PosOf("port"), "port has no effect on Kubernetes: the frontend listens on %d there",
+			podFrontendPort)
 	}
 	if w.service.RequestPlane == nats || w.service.EventPlane == nats {
 		w.note(w.table.Pos, "NATS must be known to Dynamo's operator: the run starts none")
@@ -138,7 +146,8 @@ func (r *role) shape(perNode int) (pods, gpus int, err error) {
 		return 1, world, nil
 	}
 	if world%perNode != 0 {
-		return 0, 0, source.Errorf(r.sizePos(), "each worker of %s needs %s (TP %d x PP %d x DP %d), which are no whole number of nodes with %s",
+		return 0, 0, source.Errorf(r.sizePos(),
+			"each worker of %s needs %s (TP %d x PP %d x DP %d), which are no whole number of nodes with %s",
 			r.label(), quantity.Count(world, "GPU"), r.tp, r.pp, r.dp, quantity.Count(perNode, "GPU")).
 			Hintf("choose sizes whose product is at most %d, or a multiple of it", perNode)
 	}
@@ -166,8 +175,9 @@ func (w *Workload) addPods(s *plan.Service, r *role, cl plan.Cluster) error {
 	for _, option := range w.backend.model {
 		argv = append(argv, plan.Texts(option, w.service.Model)...)
 	}
-	out := plan.Role{Name: r.kind, Replicas: r.workers(cl.GPUsPerNode), Nodes: plan.Slice{Count: 1}, Engine: true, Timeout: w.wait(),
-		Health: plan.Endpoint{Port: r.kind, Path: "/health"}}
+	out := plan.Role{Name: r.kind, Replicas: r.workers(cl.GPUsPerNode), Nodes: plan.Slice{Count: 1}, Engine: true,
+		Timeout: w.wait(),
+		Health:  plan.Endpoint{Port: r.kind, Path: "/health"}}
 	one := instance{role: r, name: r.kind, nodes: out.Nodes}
 	if !w.backend.noGPU {
 		pods, gpus, err := r.shape(cl.GPUsPerNode)
@@ -182,7 +192,8 @@ func (w *Workload) addPods(s *plan.Service, r *role, cl plan.Cluster) error {
 	if events != nil {
 		s.Ports = append(s.Ports, plan.Port{Name: r.kind + "_events", Base: podEventPort, Count: r.dp, Role: r.kind})
 	}
-	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r), events, r.extra)
+	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.bootstrap(s, one), w.options(r), w.transfer(r),
+		events, r.extra)
 	out.Step = plan.Step{Name: r.kind, Nodes: out.Nodes, Container: true, Argv: argv, Env: w.planesOnPods(),
 		Log: path.Join("logs", r.kind+"-%t.log")}
 	s.Config[r.kind] = r.settings()
@@ -209,7 +220,8 @@ func (w *Workload) addFrontendPod(s *plan.Service, expect map[string]int) error 
 	}
 	for _, word := range argv {
 		if text, _ := word.Literal(); text == "--http-port" || strings.HasPrefix(text, "--http-port=") {
-			return source.Errorf(w.table.PosOf("ingress_cmd"), "ingress_cmd has --http-port, and on Kubernetes the frontend's port is %d",
+			return source.Errorf(w.table.PosOf("ingress_cmd"),
+				"ingress_cmd has --http-port, and on Kubernetes the frontend's port is %d",
 				podFrontendPort).Hintf("remove it; for Slurm write dynamo.port")
 		}
 	}
