@@ -46,7 +46,7 @@ type kubeLab struct {
 
 func newKubeLab(t *testing.T) *kubeLab {
 	t.Helper()
-	l := &kubeLab{kubetest.New(t), t, t.TempDir()}
+	l := &kubeLab{kubetest.New(t, os.Environ()), t, t.TempDir()}
 	system := fmt.Sprintf(`name = "cluster"
 scheduler = "kubernetes"
 kube_config_path = %q
@@ -243,4 +243,43 @@ func TestKubeWaitForNothing(t *testing.T) {
 	require.Contains(t, out.stdout, "cancelled")
 	require.Empty(t, l.Left("profllm.io/run"))
 	require.Contains(t, l.profllm("kube", "status", "results").stdout, "cancelled")
+}
+
+// A service without Dynamo is a Deployment, of which Kubernetes itself says whether it is ready; cancel
+// deletes what a run that is over has, too.
+//
+// covers: P-18
+func TestKubeDeployment(t *testing.T) {
+	l := newKubeLab(t)
+	require.NoError(t, os.WriteFile(filepath.Join(l.dir, "vllm.toml"), []byte(`name = "vllm"
+[[Tests]]
+id = "serve"
+name = "serve"
+test_template_name = "vllm"
+time_limit = "30m"
+[Tests.cmd_args]
+docker_image_url = "vllm/vllm-openai:v0.11.0"
+model = "Qwen/Qwen3-0.6B"
+[Tests.cmd_args.decode]
+tensor_parallel_size = 2
+[Tests.bench_cmd_args]
+random_input_len = 512
+random_output_len = 64
+max_concurrency = 8
+num_prompts = 80
+`), 0o644))
+	require.Zero(t, l.profllm("kube", "submit", "--system", "cluster.toml", "vllm.toml").code)
+	await.True(t, func() bool {
+		return strings.Contains(l.profllm("kube", "status", "results").stdout, "running")
+	}, "the run is under way")
+	pod := strings.TrimSpace(l.Kubectl("get", "pods", "--selector=profllm.io/role=client", "--output=jsonpath={.items[0].metadata.name}"))
+	l.Says(pod, "profllm: phase ready exit 1\n"+kubetest.Printed(kubetest.Packed()))
+	l.end(pod, 1)
+	await.True(t, func() bool {
+		return strings.Contains(l.profllm("kube", "status", "results").stdout, "failed")
+	}, "the run is over")
+	require.FileExists(t, filepath.Join(l.runDir(), "logs/serve-0.log"))
+	require.NotEmpty(t, l.Left("profllm.io/run"))
+	require.Zero(t, l.profllm("kube", "cancel", "results").code)
+	require.Empty(t, l.Left("profllm.io/run"))
 }

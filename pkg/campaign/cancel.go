@@ -32,6 +32,9 @@ func (c *Client) Cancel(ctx context.Context, dirs []string) (out Cancelled, err 
 	if out.States, err = c.states(ctx, s, dirs, out.Jobs); err != nil {
 		return out, err
 	}
+	if err := c.Clean(ctx, dirs, out.Jobs, out.States); err != nil { // of what is over
+		return out, err
+	}
 	for _, id := range c.toCancel(dirs, out.Jobs, out.States) {
 		if err := s.Cancel(ctx, id); err != nil {
 			return out, err

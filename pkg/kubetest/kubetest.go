@@ -33,12 +33,18 @@ type Cluster struct {
 
 // New makes a namespace, which goes with the test. Without a cluster, the test is skipped, unless
 // PROFLLM_REQUIRE_KUBE is set.
-func New(t testing.TB) *Cluster {
+func New(t testing.TB, environ []string) *Cluster {
 	t.Helper()
-	file := os.Getenv(KubeconfigVar)
+	file, required := "", false
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, KubeconfigVar+"="); ok {
+			file = v
+		}
+		required = required || kv == "PROFLLM_REQUIRE_KUBE=1"
+	}
 	if file == "" {
 		why := "no cluster: " + KubeconfigVar + " is not set (make test-kube)"
-		if os.Getenv("PROFLLM_REQUIRE_KUBE") == "1" {
+		if required {
 			t.Fatal(why)
 		}
 		t.Skip(why)

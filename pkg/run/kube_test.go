@@ -49,7 +49,7 @@ type kubeSession struct {
 
 func newKubeSession(t *testing.T) *kubeSession {
 	t.Helper()
-	s := &kubeSession{kubetest.New(t), t, t.TempDir()}
+	s := &kubeSession{kubetest.New(t, os.Environ()), t, t.TempDir()}
 	wholeProgram(t)
 	system := fmt.Sprintf(`name = "cluster"
 scheduler = "kubernetes"

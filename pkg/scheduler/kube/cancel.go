@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -11,8 +12,12 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
+// lastLook bounds the fetching of logs before a run is cancelled.
+const lastLook = 30 * time.Second
+
 // Cancel implements run.Scheduler: it has everything deleted that carries the run's label, and
-// waits for nothing. A later look at the states says when all is gone.
+// waits for nothing. A later look at the states says when all is gone. The logs go with the pods, so
+// they are fetched before, as far as that succeeds.
 func (k *Kube) Cancel(ctx context.Context, id string) error {
 	of, ok := k.ofJob(id)
 	if !ok {
@@ -22,6 +27,9 @@ func (k *Kube) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	look, done := context.WithTimeout(ctx, lastLook)
+	_, _ = k.Fetch(look, id, run.State{JobID: id, State: run.Cancelled})
+	done()
 	if err := k.delete(ctx, of.at, of.runID, kinds); err != nil {
 		return err
 	}
@@ -50,8 +58,23 @@ func (k *Kube) delete(ctx context.Context, at Place, runID string, kinds []strin
 	return err
 }
 
-// Clean deletes everything that carries the run's label, and returns once it is gone.
+// CleanFile says that nothing is left of a run in its cluster.
+const CleanFile = run.KubeDir + "/clean.json"
+
+// cleaned is CleanFile.
+type cleaned struct {
+	Schema string    `json:"schema"` // profllm.clean/1
+	RunID  string    `json:"run_id"`
+	Time   time.Time `json:"time"`
+}
+
+// Clean deletes everything that carries the run's label, and returns once it is gone. For a run of
+// which that is known, it asks nobody.
 func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan) error {
+	var done cleaned
+	if run.ReadJSON(filepath.Join(dir, CleanFile), &done) == nil && done.RunID == p.RunID {
+		return nil
+	}
 	if err := k.Know(dir, p); err != nil {
 		return err
 	}
@@ -62,7 +85,13 @@ func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	return k.remove(ctx, of.at, of.runID, kinds)
+	if err := k.remove(ctx, of.at, of.runID, kinds); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, run.KubeDir), 0o755); err != nil {
+		return err
+	}
+	return run.WriteJSON(filepath.Join(dir, CleanFile), cleaned{"profllm.clean/1", p.RunID, k.now().UTC()})
 }
 
 // remove deletes everything of a run, and waits until it is gone, at most goneLimit.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scheduler/kube"
 )
 
 // Submission makes each object once, however often it is repeated, and the Job owns the others.
@@ -146,6 +147,7 @@ func TestKubeStates(t *testing.T) {
 	st = r.until(id, run.State.Final, "the run is cancelled")
 	require.Equal(t, run.Cancelled, st.State)
 	require.Empty(t, r.left())
+	require.FileExists(t, filepath.Join(r.dir, "logs/decode-0.log"), "logs go with the pods")
 	other := r.run("other")
 	require.Equal(t, run.Forgotten, other.state(strings.Replace(id, ".st-", ".other-", 1)).Note)
 }
@@ -226,6 +228,17 @@ func TestKubeNeverStarts(t *testing.T) {
 			require.Equal(t, reason == "failed", st.Note == run.NeverStarts, "a reconciliation is repeated for a while")
 		})
 	}
+}
+
+// An operator that is not there says nothing.
+func TestKubeWithoutOperator(t *testing.T) {
+	r := lab(t).run("op")
+	id := r.submit()
+	require.NotEqual(t, run.NeverStarts, r.state(id).Note, "it may take a moment")
+	r.Kube = kube.New(os.Environ(), func() time.Time { return time.Now().Add(5 * time.Minute) })
+	st := r.state(id)
+	require.Equal(t, run.NeverStarts, st.Note)
+	require.Contains(t, st.Reason, "Dynamo's operator has written no status for 5m")
 }
 
 // A finalizer that nobody removes is explained.

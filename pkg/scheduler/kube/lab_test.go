@@ -26,7 +26,7 @@ type cluster struct {
 // lab makes a namespace, which goes with the test.
 func lab(t *testing.T) *cluster {
 	t.Helper()
-	return &cluster{kube.New(os.Environ(), time.Now), kubetest.New(t), t}
+	return &cluster{kube.New(os.Environ(), time.Now), kubetest.New(t, os.Environ()), t}
 }
 
 // oneRun is a run directory that was planned for the cluster.

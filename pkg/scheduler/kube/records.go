@@ -144,6 +144,8 @@ func (f *fetch) sentinel() run.Sentinel {
 	switch {
 	case f.st.State == run.Timeout:
 		script = run.TimedOut
+	case f.st.State == run.Cancelled:
+		script = run.Terminated
 	case f.st.State != run.Succeeded && script == 0:
 		script = 1
 	}

@@ -93,7 +93,7 @@ func (k *Kube) state(ctx context.Context, of known, id string, have objects) run
 		st.Reason = "being deleted: " + lingers(have)
 		return st
 	case cancelled:
-		st.State, st.Raw = run.Cancelled, "Deleted"
+		st.State, st.Note, st.Raw = run.Cancelled, "deleted", "Deleted"
 		return st
 	case job == nil:
 		st.State, st.Note = run.Unknown, run.Forgotten
