@@ -164,6 +164,10 @@ func TestScriptMeasures(t *testing.T) {
 	require.Equal(t, "{}\n", r.files["round_2/raw/profile.json"])
 	require.Equal(t, "installed install aiperf==0.13.0\nmeasured as client\n", r.files["round_1/logs/bench-0.log"])
 	require.Contains(t, r.out, "measured as client\n", "who follows the container's log sees the client's")
+	before, _, _ := strings.Cut(r.out, plan.ArchiveBegins)
+	require.Equal(t, "profllm: phase ready exit 0\ninstalled install aiperf==0.13.0\nmeasured as client\n"+
+		"profllm: phase round_1/bench exit 0\ninstalled install aiperf==0.13.0\nmeasured as client\n"+
+		"profllm: phase round_2/bench exit 0\n", before, "and nothing else")
 }
 
 // An image without curl, and a model without a chat template.
@@ -266,4 +270,16 @@ func TestScriptByShellcheck(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", name, out)
 	}
+}
+
+// An image without tar cannot give its files away, and says so.
+func TestScriptWithoutTar(t *testing.T) {
+	_, url := newService(t, 0, true)
+	bin := tools(t, good, "curl")
+	require.NoError(t, os.Remove(filepath.Join(bin, "tar")))
+	cmd, out := start(t, scriptFor(t, one(t, "cluster.toml", "aggregated"), t.TempDir(), url), bin)
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 74, cmd.ProcessState.ExitCode())
+	require.Contains(t, out.String(), "tar: command not found")
+	require.NotContains(t, out.String(), plan.ArchiveBegins)
 }
