@@ -39,11 +39,8 @@ func (a *app) planKube(ctx context.Context, file string, f kubeFlags) (*campaign
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.client().Plan(ctx, file, o)
-	if err == nil {
-		err = p.ForKubernetes()
-	}
-	return p, err
+	o.Kube = true
+	return a.client().Plan(ctx, file, o)
 }
 
 type kubeDryRunCmd struct {

@@ -178,7 +178,8 @@ func (c *Client) Unfinished(p *Planned) (string, error) {
 		return "", err
 	}
 	if s.Digest != p.Digest {
-		return "", fmt.Errorf("an earlier submission of an older version of this scenario was interrupted: %s\n\thint: profllm slurm resume %s, or submit with --new", c.relative(root), c.relative(root))
+		return "", fmt.Errorf("an earlier submission of an older version of this scenario was interrupted: %s\n\thint: profllm %s resume %s, or submit with --new",
+			c.relative(root), run.Verbs(root), c.relative(root))
 	}
 	return root, nil
 }

@@ -42,6 +42,7 @@ type Options struct {
 	Continue  string    // an earlier execution, with whose sweeps this one goes on
 	Live      bool      // ask Slurm which nodes of a group are free
 	Here      bool      // for this machine, without a scheduler
+	Kube      bool      // for Kubernetes, of which only a system file tells
 
 	Serve *planner.Serve // only the servers of one test; nil: everything
 

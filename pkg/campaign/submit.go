@@ -42,7 +42,7 @@ func (c *Client) submitAll(ctx context.Context, root string, list []submission,
 		}
 	}
 	if err := c.checkSecrets(open); err != nil {
-		return nil, as(NotSubmitted, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, c.relative(root)))
+		return nil, as(NotSubmitted, fmt.Errorf("%w\n\thint: profllm %s resume %s", err, run.Verbs(root), c.relative(root)))
 	}
 	known := c.Schedulers()
 	for _, dir := range open {
@@ -53,12 +53,12 @@ func (c *Client) submitAll(ctx context.Context, root string, list []submission,
 	submitter := c.submitter(known, settle)
 	var cleared []string
 	var errs []error
-	again := "profllm slurm resume"
+	again := "profllm " + run.Verbs(root) + " resume"
 	for _, d := range list {
 		o := submitter.Again(ctx, d.dir, d.over)
 		var refused *run.RefusedError
 		if errors.As(o.Err, &refused) && refused.Failed {
-			again = "profllm slurm resume --failed"
+			again = "profllm " + run.Verbs(root) + " resume --failed"
 		}
 		if o.Err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.relative(o.Dir), o.Err))

@@ -144,7 +144,13 @@ func (c *Client) planSystem(ctx context.Context, d *definition.Files, f Options,
 		}
 		return c.here(ctx, sys)
 	}
+	if f.Kube && f.System == "" && d.System == nil {
+		return nil, as(Usage, errors.New("there is no system file\n\thint: name one with scheduler = \"kubernetes\" (--system FILE or $PROFLLM_SYSTEM)"))
+	}
 	sys, err := c.SystemOf(ctx, d, f.System, f.Simulate)
+	if err == nil && f.Kube {
+		err = (&Planned{Kubernetes: sys.Kube() != nil}).ForKubernetes()
+	}
 	if err != nil {
 		return nil, err
 	}

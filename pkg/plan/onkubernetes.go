@@ -24,6 +24,10 @@ const kubeLoads = 4 * time.Hour
 // onKubernetes plans a run whose service and clients are pods. No nodes, GPU ids or ports are
 // chosen: a role is all instances of its kind, and its address is the name of a Service.
 func (p *Plan) onKubernetes(in Input, k *config.Kubernetes) (*Plan, error) {
+	if in.Simulated {
+		return nil, source.Errorf(in.Test.Pos, "test %q: a rehearsal has no pods", in.Test.ID).
+			Hintf("profllm rehearse SCENARIO without the system file of Kubernetes tries it")
+	}
 	var c source.Complaints
 	p.Launcher, p.Kubernetes = KubernetesLauncher, newKubernetes(in, k)
 	p.Job = Job{Name: jobName(in.Test.Name) + "." + p.RunID, Comment: "profllm:" + p.RunID,
@@ -268,10 +272,9 @@ func refuseOnKubernetes(in Input) error {
 		}
 	}
 	const noProfllm, noFolder = "profllm does not run beside the servers there", "pods see no folder of the nodes"
-	refuse(in.Simulated, "id", "a rehearsal has no pods", "profllm rehearse SCENARIO without this system file tries it")
-	refuse(len(in.PreTest) > 0, "id", "pre_test runs inside a job of Slurm",
+	refuse(len(in.PreTest) > 0, "pre_test", "hooks run inside a job of Slurm",
 		"remove pre_test, or check the cluster by a run of its own")
-	refuse(len(in.PostTest) > 0, "id", "post_test runs inside a job of Slurm", "remove post_test, or make it a test")
+	refuse(len(in.PostTest) > 0, "post_test", "hooks run inside a job of Slurm", "remove post_test, or make it a test")
 	refuse(len(t.Mounts) > 0, "extra_container_mounts", noFolder,
 		"remove it; models come from model_cache of the system file, other files from the image")
 	refuse(len(t.GitRepos) > 0, "git_repos", noFolder, "build an image with the repository")

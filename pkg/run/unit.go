@@ -80,6 +80,21 @@ func (u *Unit) Script() string {
 	return ScriptFile
 }
 
+// Verbs is the group of profllm's commands for the jobs of a run or a scenario in a directory: slurm, or
+// kube.
+func Verbs(dir string) string {
+	dirs := []string{dir}
+	if s, err := ReadScenario(dir); err == nil && len(s.Runs) > 0 {
+		dirs = append(dirs, filepath.Join(dir, s.Runs[0]))
+	}
+	for _, d := range dirs {
+		if found(filepath.Join(d, ManifestFile)) {
+			return "kube"
+		}
+	}
+	return "slurm"
+}
+
 // Runs lists the run directories that the job carries, in the order of tasks. The paths
 // are current, since a scenario's directory may have been moved.
 func (u *Unit) Runs() []string {

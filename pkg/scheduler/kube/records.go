@@ -70,7 +70,7 @@ func (f *fetch) records() error {
 func (f *fetch) begun() time.Time {
 	job := f.job()
 	for _, t := range []time.Time{f.said.began, job.Status.StartTime, job.Metadata.Created} {
-		if !t.IsZero() {
+		if !t.IsZero() && t.After(job.Metadata.Created.Add(-slack)) {
 			return t
 		}
 	}
@@ -82,12 +82,15 @@ func (f *fetch) end() time.Time {
 	job := f.job()
 	_, _, end := endOf(clientPods(f.have, job))
 	for _, t := range []time.Time{end, job.Status.EndTime, job.condition("Failed").Changed, f.said.ended} {
-		if !t.IsZero() {
+		if !t.IsZero() && t.After(job.Metadata.Created.Add(-slack)) {
 			return t
 		}
 	}
 	return f.now()
 }
+
+// slack is how far the clock of a node may be from that of the API server.
+const slack = time.Minute
 
 func (f *fetch) clientNode() string {
 	for _, p := range clientPods(f.have, f.job()) {
