@@ -361,16 +361,16 @@ func (f *fetch) write() error {
 		return err
 	}
 	defer root.Close()
-	var new []string
+	var fresh []string
 	for _, name := range f.files { // the Job's own logs of the same name are the client's
 		if _, err := root.Lstat(name); strings.HasPrefix(name, run.LogDir+"/") && err == nil && f.own(name) {
 			continue
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		new = append(new, name)
+		fresh = append(fresh, name)
 	}
-	if err := publish(root, filepath.Base(f.temp), new); err != nil {
+	if err := publish(root, filepath.Base(f.temp), fresh); err != nil {
 		return err
 	}
 	if err := f.records(); err != nil {

@@ -56,36 +56,7 @@ func TestKubeFetch(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, fetched)
 
-			var end run.Sentinel
-			require.NoError(t, run.ReadJSON(filepath.Join(r.dir, run.SentinelFile), &end))
-			require.Equal(t, id, end.JobID)
-			require.Equal(t, c.code, end.Code)
-			require.Equal(t, map[bool]int{true: 0, false: c.code}[c.code == run.PhaseFailed], end.ScriptCode())
-			var done kube.Fetched
-			require.NoError(t, run.ReadJSON(filepath.Join(r.dir, kube.FetchFile), &done))
-			if c.fault == "" {
-				require.Empty(t, done.Fault)
-				require.Equal(t, "{}", read(t, r.dir, "raw/profile.json"))
-				require.Equal(t, "done\n", read(t, r.dir, "logs/bench-0.log"))
-				events := read(t, r.dir, run.EventFile)
-				for _, word := range []string{"all-ready", "load-begins", "client-begins", "client-ended"} {
-					require.Contains(t, events, word)
-				}
-			} else {
-				require.Contains(t, done.Fault, c.fault)
-				require.Contains(t, read(t, r.dir, "logs/fetch-0.log"), c.fault)
-				require.NoFileExists(t, filepath.Join(r.dir, "raw/profile.json"))
-			}
-			require.Equal(t, "serving\n", read(t, r.dir, "logs/frontend-0.log"))
-			require.Equal(t, "loaded\n", read(t, r.dir, "logs/decode-0.log"))
-			require.NotContains(t, read(t, r.dir, "logs/job.log"), "H4sI", "logs are for people")
-			require.Contains(t, read(t, r.dir, "kubernetes/pods.json"), "get-decode")
-			require.Contains(t, read(t, r.dir, "kubernetes/events.json"), "Scheduled")
-			var place run.Placement
-			require.NoError(t, run.ReadJSON(filepath.Join(r.dir, run.PlacementFile), &place))
-			require.Len(t, place.Roles["decode"], 1)
-			require.NotEmpty(t, place.Nodes)
-
+			r.requireFetched(id, c.code, c.fault)
 			fetched, err = r.Fetch(t.Context(), id, st)
 			require.NoError(t, err)
 			require.False(t, fetched, "once")
@@ -96,6 +67,40 @@ func TestKubeFetch(t *testing.T) {
 			require.Empty(t, r.left())
 		})
 	}
+}
+
+// requireFetched checks what was fetched of a run.
+func (r *oneRun) requireFetched(id string, code int, fault string) {
+	r.t.Helper()
+	var end run.Sentinel
+	require.NoError(r.t, run.ReadJSON(filepath.Join(r.dir, run.SentinelFile), &end))
+	require.Equal(r.t, id, end.JobID)
+	require.Equal(r.t, code, end.Code)
+	require.Equal(r.t, map[bool]int{true: 0, false: code}[code == run.PhaseFailed], end.ScriptCode())
+	var done kube.Fetched
+	require.NoError(r.t, run.ReadJSON(filepath.Join(r.dir, kube.FetchFile), &done))
+	if fault == "" {
+		require.Empty(r.t, done.Fault)
+		require.Equal(r.t, "{}", read(r.t, r.dir, "raw/profile.json"))
+		require.Equal(r.t, "done\n", read(r.t, r.dir, "logs/bench-0.log"))
+		events := read(r.t, r.dir, run.EventFile)
+		for _, word := range []string{"all-ready", "load-begins", "client-begins", "client-ended"} {
+			require.Contains(r.t, events, word)
+		}
+	} else {
+		require.Contains(r.t, done.Fault, fault)
+		require.Contains(r.t, read(r.t, r.dir, "logs/fetch-0.log"), fault)
+		require.NoFileExists(r.t, filepath.Join(r.dir, "raw/profile.json"))
+	}
+	require.Equal(r.t, "serving\n", read(r.t, r.dir, "logs/frontend-0.log"))
+	require.Equal(r.t, "loaded\n", read(r.t, r.dir, "logs/decode-0.log"))
+	require.NotContains(r.t, read(r.t, r.dir, "logs/job.log"), "H4sI", "logs are for people")
+	require.Contains(r.t, read(r.t, r.dir, "kubernetes/pods.json"), "get-decode")
+	require.Contains(r.t, read(r.t, r.dir, "kubernetes/events.json"), "Scheduled")
+	var place run.Placement
+	require.NoError(r.t, run.ReadJSON(filepath.Join(r.dir, run.PlacementFile), &place))
+	require.Len(r.t, place.Roles["decode"], 1)
+	require.NotEmpty(r.t, place.Nodes)
 }
 
 // damaged is an archive of which a character is another one.
