@@ -147,6 +147,23 @@ func TestTablesOfCSV(t *testing.T) {
 	}
 }
 
+// A load without streaming has no first token: its record lacks those latencies, and is no worse for it.
+//
+// covers: U-40
+func TestWithoutStreaming(t *testing.T) {
+	p, err := parse(t, "profile_export_aiperf.csv", "Metric,avg,min,max,p50,p99\nRequest Latency (ms),100,90,110,100,110\n\n"+
+		"Metric,Value\nRequest Count,40\nOutput Token Throughput (tokens/sec),128\nRequest Throughput (requests/sec),8\nBenchmark Duration (sec),5\n")
+	require.NoError(t, err)
+	require.NotContains(t, p.Metrics.Latency, result.TTFT)
+	require.NotContains(t, p.Metrics.Latency, result.ITL)
+	require.InDelta(t, 100, *p.Metrics.Latency[result.E2EL].Median, 1e-12)
+	r := &result.Result{}
+	r.Merge(p)
+	v := validity.Judge(r, validity.Evidence{Planned: validity.Planned{NumPrompts: 40}})
+	require.NotContains(t, v.Words, "metrics-missing")
+	require.NotContains(t, v.Words, "result-missing")
+}
+
 // Both tables of GenAI-Perf's report are read, with the separators in its numbers.
 //
 // covers: U-39
