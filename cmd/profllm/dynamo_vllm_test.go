@@ -23,6 +23,8 @@ func dynamoVLLM(t *testing.T) string {
 
 // Real engines behind the real Dynamo: a worker of vLLM on CPU that does everything, and prefill and decode on two
 // nodes, between which NIXL moves the KV blocks. Nothing here is simulated.
+//
+// covers: P-21
 func TestDynamoVLLM(t *testing.T) {
 	dir := dynamoVLLM(t)
 	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", "vllm.toml", "--watch")
@@ -36,7 +38,9 @@ func TestDynamoVLLM(t *testing.T) {
 		require.Contains(t, r.Results.Latency, result.TTFT, name)
 		require.Zero(t, r.Results.Routing.FailedRequests, name)
 	}
-	require.Len(t, all["disaggregated"].Placement.Nodes, 2)
+	apart := all["disaggregated"]
+	require.Len(t, apart.Placement.Nodes, 2)
+	require.Equal(t, result.Pass, apart.Validity.Check("kv-transfer-failed").Outcome, "NIXL moved the blocks of prompts")
 }
 
 // Our own client measures the service as any other client does, with the same options as `vllm bench serve`
