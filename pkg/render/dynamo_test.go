@@ -141,7 +141,7 @@ func TestDynamoCorpus(t *testing.T) {
 			require.ErrorContains(t, err, want.refused, file)
 			plans, err = corpusPlans(t, file, kvTransfer)
 			require.NoError(t, err, "without that key")
-			require.Contains(t, roleEnv(plans[0], "prefill", "DYN_KVBM_DISK_CACHE_DIR"), "/mnt/vast/profllm/")
+			require.Contains(t, roleEnv(plans[0], "prefill", "DYN_KVBM_DISK_CACHE_DIR"), "/mnt/vast/profllm-")
 			require.Empty(t, roleEnv(plans[0], "decode", "DYN_KVBM_DISK_CACHE_DIR"))
 			continue
 		}

@@ -144,7 +144,9 @@ func loadOf(p *plan.Plan, l *plan.Load, shared *shared) loadView {
 	v.Announce = v.Announce || p.Tracing != nil && len(l.Clients) > 0 // the job starts the profilers
 	v.Asks = l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0
 	for i := range l.Clients {
-		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), stepView{&l.Clients[i], shared}, !v.Announce, l.StopOnFailure})
+		client := &l.Clients[i]
+		v.Clients = append(v.Clients,
+			clientView{l.Phase(client.Name), stepView{client, shared}, !v.Announce, l.StopOnFailure})
 	}
 	return v
 }

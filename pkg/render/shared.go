@@ -265,14 +265,17 @@ func tokens(s *plan.Step) ([]token, error) {
 }
 
 // lines breaks words into lines.
-func lines(list []token) []string {
+func lines(list []token) []string { return linesAs(list, func(word string) string { return word }) }
+
+// linesAs breaks words into lines, and writes each in another form. The words themselves say where a line can end.
+func linesAs(list []token, form func(string) string) []string {
 	var out []string
 	for i := 0; i < len(list); {
 		part := []string{list[i].word}
 		for i++; i < len(list) && !list[i].starts; i++ {
 			part = append(part, list[i].word)
 		}
-		out = append(out, wrap(part)...)
+		out = append(out, wrap(part, form)...)
 	}
 	return out
 }
@@ -285,11 +288,7 @@ func (v view) Shared() []wordArray {
 
 // array writes one of them.
 func array(a wordArray) string {
-	list := slices.Clone(a.words)
-	for i := range list {
-		list[i].word = quotedCommas(list[i].word)
-	}
-	return a.name + "=(" + strings.Join(lines(list), "\n  ") + ")"
+	return a.name + "=(" + strings.Join(linesAs(a.words, quotedCommas), "\n  ") + ")"
 }
 
 // quotedCommas is a word of bash whose commas are all quoted: bare ones read as if they divided the elements of an

@@ -11,7 +11,7 @@ import (
 // may be spelt with dashes.
 type Config struct {
 	DockerImageURL string        `toml:"docker_image_url"`  // Image of every process but exporters.
-	StorageDir     *string       `toml:"storage_cache_dir"` // Folder of caches on the nodes; default /tmp.
+	StorageDir     *string       `toml:"storage_cache_dir"` // Below it is the run's folder of caches, on each node; default /tmp.
 	StartupCmd     *string       `toml:"startup_cmd"`
 	StartupImage   *string       `toml:"startup_cmd_docker_image"`
 	Dynamo         *source.Table `toml:"dynamo,required"`

@@ -38,6 +38,7 @@ type Workload struct {
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
 	controller      controller
 	exporter        exporter
+	anyOrder        bool // of the tensor parallel sizes of the roles
 	notes           []string
 }
 
@@ -238,7 +239,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
 	}
 	if r.span > 1 {
-		out.Executor = "mp, because a worker has several nodes"
+		out.Executor = w.executor(r)
 	}
 	s.Config[r.kind] = r.settings()
 	s.Roles = append(s.Roles, out)

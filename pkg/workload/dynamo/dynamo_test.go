@@ -532,7 +532,7 @@ lmcache_worker_ports:
 controller_pull_url: ${addr:frontend}:8300
 braces: '{frontend_node}'
 extra_config:
-  nixl_path: /run/lmcache
+  nixl_path: /tmp/profllm-exp_1/lmcache
   out: /run/x
   max: 6.5
 `)}, s.Files[0])

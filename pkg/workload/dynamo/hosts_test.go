@@ -53,6 +53,8 @@ func TestHostsOfRoles(t *testing.T) {
 		{named("n2", "n1,n2"), nil, "n1 n2", "decode 0,1 prefill 1"},
 		{"[dynamo.prefill_worker]\nnodes = \"n7\"", []string{"n[5-6]"}, "n5 n6 n7", "decode 0 prefill 2"},
 		{"[dynamo.decode_worker]\nnodes = \"n5\"", []string{"n6"}, "n5 n6", "decode 0 prefill 1"},
+		{"[dynamo.prefill_worker]\nnodes = \"n5\"", []string{"n6"}, "n5 n6", "decode 1 prefill 0"},
+		{"[dynamo.prefill_worker]\nnodes = \"n5\"", nil, "n5", "decode 0 prefill 0"},
 		{"[dynamo.prefill_worker]\nnum_nodes = 0\n[dynamo.decode_worker]\nnodes = \"n5,n6\"", nil, "n5 n6", "worker 0,1"},
 	} {
 		prepared, err := prepare(t, c.args, func(s *scenario.Test) {

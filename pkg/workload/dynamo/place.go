@@ -3,6 +3,7 @@ package dynamo
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -44,6 +45,9 @@ func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	}
 	p.wide(len(all))
 	d.wide(len(all))
+	if err := w.checkOrder(); err != nil {
+		return nil, err
+	}
 	shared := slices.ContainsFunc(prefill, func(n int) bool { return slices.Contains(decode, n) })
 	list, err := w.onNodes(d, decode, all, 0, shared)
 	if err == nil && p.nodes > 0 {
@@ -199,8 +203,7 @@ type role struct {
 	tp, pp  int
 	dp      int
 	whole   bool // sglang_dsr1 without sizes: all GPUs of its nodes
-	// ranks of attention that share those of tp; 0: none are said
-	attention int
+	all     int  // GPUs of the nodes of such a worker; 0: not known
 
 	connectors []string
 }
@@ -257,7 +260,8 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 		r.connectors = connectorNames(w.service.Connector, c)
 	}
 	r.tp, r.pp, r.dp = r.size(w.backend.tp, c), r.size(w.backend.pp, c), r.size(w.backend.dp, c)
-	if isOn(r.args.Get(w.backend.attention)) {
+	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
+	if w.backend.attention != "" && (isOn(r.args.Get(w.backend.attention)) || hasOption(r.extra, attention)) {
 		r.dp = 1
 	}
 	r.whole = w.service.Backend == dsr1 && r.sizePos() == r.table.Pos

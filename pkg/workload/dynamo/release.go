@@ -164,7 +164,7 @@ func (w *Workload) noEffectOfNames() {
 		}
 	}
 	for _, name := range plannedVariables {
-		if w.env.Has(name) {
+		if w.env.Has(name) && w.plans(name) {
 			w.note(w.env.PosOf(name), "%s has no effect: the plan gives each process its own", name)
 		}
 	}
@@ -176,14 +176,29 @@ func (w *Workload) noEffectOfNames() {
 
 // plannedVariables are those that every process gets by itself.
 var plannedVariables = []string{"DYN_SYSTEM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT", "DYN_VLLM_KV_EVENT_PORT",
-	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "ETCD_ENDPOINTS", "NATS_SERVER"}
+	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT",
+	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER"}
+
+// plans reports whether this test's plan sets such a variable, which a test without KVBM or caches may not need.
+func (w *Workload) plans(name string) bool {
+	switch name {
+	case cuFileVariable:
+		return w.stores()
+	case "DYN_KVBM_DISK_CACHE_DIR":
+		return w.hasKVBM()
+	case "DYN_KVBM_METRICS_PORT":
+		return w.hasKVBM() && w.kvbmMeasured()
+	}
+	return true
+}
 
 // notYet are complaints about tests that can be read, and cannot run as they are.
 func (w *Workload) notYet() (list []*source.Error) {
 	for _, r := range []*role{&w.prefill, &w.decode} {
-		if v := r.args.Get("kv_transfer_config"); v != nil && slices.Contains(r.connectors, "kvbm") && !usesKVBM(v) {
+		_, pos, times := w.said(r, transferConfig)
+		if times > 0 && slices.Contains(r.connectors, "kvbm") && !w.connects(r, kvbmConnector) {
 			list = append(list, source.Errorf(r.connectorPos(w), "%s: connector names kvbm, but kv_transfer_config (%s), which "+
-				"wins, does not: KVBM would not run", r.label(), v.Pos).
+				"wins, does not: KVBM would not run", r.label(), pos).
 				Hintf("remove kv_transfer_config, or write KVBM's connector there"))
 		}
 	}

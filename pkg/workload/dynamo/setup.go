@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/shell"
@@ -14,11 +13,8 @@ import (
 // addSetup adds what runs on every node before the service: startup_cmd, whose failure ends the job, and
 // node_setup_cmd, whose failure does not. Both are shell text.
 func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
-	if text := w.cfg.StartupCmd; text != nil && *text != "" {
-		script := *text
-		if w.localizes() {
-			script = runtimeFile(cl) + script
-		}
+	if w.localizes() {
+		script := runtimeFile(cl) + *w.cfg.StartupCmd
 		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script),
 			Log: "logs/startup-%t.log"}
 		if image := w.cfg.StartupImage; image != nil {
@@ -36,10 +32,8 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 // in their files.
 const runtimeVariable = "CLOUDAI_RUNTIME_FILE"
 
-// localizes reports whether startup_cmd writes that file.
-func (w *Workload) localizes() bool {
-	return w.cfg.StartupCmd != nil && strings.Contains(*w.cfg.StartupCmd, runtimeVariable)
-}
+// localizes reports whether something may write that file: startup_cmd, or a program that it calls.
+func (w *Workload) localizes() bool { return given(w.cfg.StartupCmd) }
 
 // runtimeFile tells startup_cmd which file that is.
 func runtimeFile(cl plan.Cluster) string {

@@ -43,7 +43,7 @@ func (r *role) wide(gpus int) {
 		return
 	}
 	if all := gpus * r.span; all > 0 {
-		r.tp, r.attention = all, all
+		r.tp, r.all = all, all
 	}
 }
 
@@ -65,6 +65,9 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 	case w.service.Backend == "vllm" && r.dp > 1:
 		return source.Errorf(pos, "%s: data parallelism in a worker over several nodes is not supported", r.label()).
 			Hintf("remove data_parallel_size, and start more workers")
+	case w.backend.module == sglang.module && r.dp > 1:
+		return source.Errorf(r.sizePos(), "%s: SGLang has data parallelism over several nodes with DP attention only", r.label()).
+			Hintf("set enable_dp_attention = true, with the tensor parallel size of the whole worker; or start more workers")
 	case len(nodes)%r.span != 0:
 		return source.Errorf(pos, "%s has %d nodes, which workers of %d nodes do not divide", r.label(), len(nodes), r.span).
 			Hintf("set num_nodes to a multiple of nodes_per_worker")
@@ -75,6 +78,9 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 		return source.Errorf(r.pos("workers_per_node"), "%s: %d workers share nodes, but each has %d", r.label(),
 			r.perNode, r.span).Hintf("remove workers_per_node")
 	}
+	if err := w.checkExecutor(r); err != nil {
+		return err
+	}
 	for i := 0; i < len(nodes); i += r.span {
 		if nodes[i+r.span-1] != nodes[i]+r.span-1 {
 			return source.Errorf(r.pos("nodes"), "%s.nodes: the nodes of one worker do not follow each other", r.label()).
@@ -82,6 +88,34 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 		}
 	}
 	return nil
+}
+
+// executors are those by which vLLM goes over several nodes without Ray (its ParallelConfig).
+var executors = []string{"mp", "uni", "external_launcher"}
+
+const executorOption = "distributed_executor_backend"
+
+// checkExecutor refuses an executor with which vLLM takes no --nnodes above 1.
+func (w *Workload) checkExecutor(r *role) error {
+	name, pos, times := w.said(r, executorOption)
+	switch {
+	case w.service.Backend != "vllm" || times == 0:
+		return nil
+	case times > 1:
+		return source.Errorf(pos, "%s says %s %d times", r.label(), executorOption, times).Hintf("keep it in args only")
+	case !slices.Contains(executors, name):
+		return source.Errorf(pos, "%s: %s is %q, but vLLM over several nodes needs one of %s", r.label(), executorOption, name,
+			strings.Join(executors, ", ")).Hintf("remove it: profllm sets mp")
+	}
+	return nil
+}
+
+// executor says in the record how a worker over several nodes runs.
+func (w *Workload) executor(r *role) string {
+	if name, _, times := w.said(r, executorOption); w.service.Backend == "vllm" && times > 0 {
+		return name + ", as the test says"
+	}
+	return "mp, because a worker has several nodes"
 }
 
 // Base of the ports by which the processes of a worker over several nodes meet.
@@ -99,7 +133,7 @@ func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []
 	count := plan.Texts("--nnodes", strconv.Itoa(n))
 	rank := plan.Texts("job", "rank", "--option=--node-rank")
 	if w.service.Backend == "vllm" {
-		if !one.role.args.Has("distributed_executor_backend") {
+		if _, _, times := w.said(one.role, executorOption); times == 0 {
 			argv = append(argv, plan.Texts("--distributed-executor-backend", "mp")...)
 		}
 		argv = slices.Concat(argv, count,
@@ -116,10 +150,14 @@ func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []
 
 // wideOptions are the sizes of a worker of sglang_dsr1 that the test leaves open.
 func (w *Workload) wideOptions(r *role) []plan.Word {
-	if !r.whole || r.attention == 0 {
+	if !r.whole || r.all == 0 {
 		return nil
 	}
-	words := plan.Texts("--tp-size", strconv.Itoa(r.tp), "--dp-size", strconv.Itoa(r.attention))
+	words := plan.Texts("--tp-size", strconv.Itoa(r.tp))
+	if v := r.args.Get(w.backend.attention); v != nil && !isOn(v) {
+		return words
+	}
+	words = append(words, plan.Texts("--dp-size", strconv.Itoa(r.all))...)
 	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
 	if !isOn(r.args.Get(w.backend.attention)) && !hasOption(r.extra, attention) {
 		words = append(words, plan.Text(attention))
