@@ -257,7 +257,8 @@ func TestSecretsArePrinted(t *testing.T) {
 // Exported by the user, such a name would change what the script does.
 func TestScriptKeepsItsVariables(t *testing.T) {
 	for _, name := range []string{"RUN", "PROFLLM", "GUARD", "ROLES", "PHASES", "FINISHING", "LATE", "CLIENT", "name",
-		"pid", "code", "role", "ends", "IFS", "UID", "RANDOM", "BASHOPTS", "SERVE_ADDR", "SERVE_PORT", "BOX", "BOX4", "SERVE_COMMAND"} {
+		"pid", "code", "role", "ends", "IFS", "UID", "RANDOM", "BASHOPTS", "SERVE_ADDR", "SERVE_PORT",
+		"BOX", "BOX4", "SERVE_COMMAND"} {
 		p := sample()
 		p.Env = []plan.Var{{Name: name, Value: plan.Text("x")}}
 		_, err := render.Script(p, templates.FS)

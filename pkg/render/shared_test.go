@@ -79,3 +79,18 @@ func TestSharedWordsChangeNothing(t *testing.T) {
 	}
 	require.Greater(t, arrays, 20)
 }
+
+// A site's block before the roles can change an address, and the arrays have what it says.
+func TestArraysFollowTheBlockBeforeRoles(t *testing.T) {
+	site := fstest.MapFS{"slurm/site.block.tmpl": {Data: []byte("{{define \"before_roles\"}}\nSITE=1{{end}}")}}
+	arrays := 0
+	for _, s := range scripts(t) {
+		text, err := render.Script(s.plan, site, templates.FS)
+		require.NoError(t, err, s.golden)
+		before, after, ok := strings.Cut(string(text), "\nSITE=1\n")
+		require.True(t, ok, s.golden)
+		require.NotContains(t, before, "# words of several steps", s.golden)
+		arrays += strings.Count(after, "# words of several steps")
+	}
+	require.Greater(t, arrays, 20)
+}

@@ -296,7 +296,8 @@ func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, source.Errorf(pos, "the command %q: %v", text, err)
-	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "="):
+	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "=") &&
+		(len(otherwise) > 0 || !strings.HasPrefix(list[0], "-")):
 		return nil, source.Errorf(pos, "the command %q has no program", text).
 			Hintf("begin with the program; variables stand in extra_env_vars")
 	}

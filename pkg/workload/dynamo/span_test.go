@@ -69,7 +69,7 @@ func TestWorkersOverNodes(t *testing.T) {
 		spanning("vllm", 2, 2, 16) + "nnodes = 2":                             "profllm sets this option itself",
 		spanning("vllm", 2, 2, 8) + "data_parallel_size = 2":                  "data parallelism in a worker over several nodes is not supported",
 		spanning("vllm", 2, 2, 16) + "distributed_executor_backend = \"ray\"": `distributed_executor_backend is "ray", but vLLM`,
-		extra("--distributed-executor-backend ray"):                           "t.toml:7:1: decode_worker: distributed_executor_backend is \"ray\"",
+		extra("--distributed-executor-backend ray"):                           "t.toml:8:1: decode_worker: distributed_executor_backend is \"ray\"",
 		extra("--distributed-executor-backend=mp") +
 			"distributed-executor-backend = \"mp\"": "decode_worker says distributed_executor_backend 2 times",
 		spanning("sglang", 2, 2, 8) + "dp_size = 2":                                                                  "data parallelism over several nodes with DP attention only",
