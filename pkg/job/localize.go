@@ -17,7 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// RuntimeDir is the folder below the run's of what start-up commands say of each node, and of the files that came of it.
+// RuntimeDir is the folder below the run's of what start-up commands say of each node, and of the
+// files that came of it.
 const RuntimeDir = "runtime"
 
 // replacement is what a start-up command wants done in the file that a variable names.
@@ -26,9 +27,10 @@ type replacement struct {
 	pairs    [][2]string // old and new texts, in order
 }
 
-// Localize gives a command the files of this node: the start-up command may have written RUNTIME/NODE.json, an object of
-// variables whose values are objects of old and new texts. Each variable's file is copied with the texts replaced, and
-// the variable and the command's words name the copy. Without such a file nothing changes.
+// Localize gives a command the files of this node: the start-up command may have written
+// RUNTIME/NODE.json, an object of variables whose values are objects of old and new texts. Each
+// variable's file is copied with the texts replaced, and the variable and the command's words name
+// the copy. Without such a file nothing changes.
 func (j *Job) Localize(command, environ []string) (argv, env []string, err error) {
 	node := j.Env("SLURMD_NODENAME")
 	if node == "" {

@@ -25,7 +25,8 @@ func localize(t *testing.T, dir, wrote string) (argv, env []string, err error) {
 	return j.Localize([]string{"serve", "@" + file}, []string{"A=1", "LMCACHE_CONFIG_FILE=" + file})
 }
 
-// A node's own files come of what its start-up command wrote. The file that they come of stays as it is.
+// A node's own files come of what its start-up command wrote. The file that they come of stays as
+// it is.
 //
 // covers: P-11, U-29
 func TestLocalize(t *testing.T) {
@@ -65,8 +66,8 @@ func TestLocalize(t *testing.T) {
 	}
 }
 
-// Files with one base name have a copy each, variables that name one file share a copy with the texts of both, and only
-// a whole word or its end behind = or @ names a file.
+// Files with one base name have a copy each, variables that name one file share a copy with the
+// texts of both, and only a whole word or its end behind = or @ names a file.
 //
 // covers: U-29
 func TestLocalizeSeveral(t *testing.T) {

@@ -218,7 +218,8 @@ func CheckLayer(layer fs.FS) error {
 		}
 		for _, file := range files {
 			if block, _ := path.Match(blockFiles, file); !block && file != Name && file != BatchName {
-				return fmt.Errorf("templates: %s is not read: the templates are %s, %s and, for blocks of the first, %s", file, Name, BatchName, blockFiles)
+				return fmt.Errorf("templates: %s is not read: the templates are %s, %s and, for blocks of the first, %s",
+					file, Name, BatchName, blockFiles)
 			}
 		}
 	}
@@ -229,7 +230,8 @@ func CheckLayer(layer fs.FS) error {
 // the whole script, is refused.
 func redefine(t *template.Template, file, text string) error {
 	if !safeFile.MatchString(file) {
-		return fmt.Errorf("parse %q: the file's name stands in the script and may hold letters, digits and _ . - / only", file)
+		return fmt.Errorf("parse %q: the file's name stands in the script and may hold letters, digits and _ . - / only",
+			file)
 	}
 	known := map[string]bool{}
 	var names []string
@@ -278,7 +280,8 @@ func directives(j plan.Job, array, dir, mark string) ([]string, error) {
 			return
 		}
 		if !sbatchValue.MatchString(value) && bad == nil {
-			bad = fmt.Errorf("#SBATCH --%s=%q: the value may hold letters, digits and _ . , : = + / @ %% - [ ] & | ( ) * ! only", option, value)
+			bad = fmt.Errorf("#SBATCH --%s=%q: the value may hold letters, digits and _ . , : = + / @ %% - [ ] & | ( ) * ! only",
+				option, value)
 		}
 		lines = append(lines, "--"+option+"="+value)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/profllm/profllm/templates"
 )
 
-// wholeSteps is the template without the arrays of words that several steps have, as a site's own may be.
+// wholeSteps is the template without the arrays of words that several steps have, as a site's own
+// may be.
 func wholeSteps(t *testing.T) fs.FS {
 	t.Helper()
 	text, err := fs.ReadFile(templates.FS, render.Name)

@@ -17,8 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Names of the files that tell caches what to do, below the run's directory. The texts with their placeholders are in
-// the plan.
+// Names of the files that tell caches what to do, below the run's directory. The texts with their
+// placeholders are in the plan.
 const (
 	lmcacheFile = "lmcache-config.yaml"
 	hicacheFile = "hicache-config.toml"
@@ -58,8 +58,8 @@ func (w *Workload) storageDir() string {
 	return *w.cfg.StorageDir
 }
 
-// storage is the folder of a cache's files on a node. It is the run's own: what an earlier run left in it would be
-// found, and other users could not make theirs beside it.
+// storage is the folder of a cache's files on a node. It is the run's own: what an earlier run left
+// in it would be found, and other users could not make theirs beside it.
 func (w *Workload) storage(cl plan.Cluster, cache string) string {
 	return path.Join(w.storageDir(), "profllm-"+cl.RunID, cache)
 }
@@ -67,8 +67,8 @@ func (w *Workload) storage(cl plan.Cluster, cache string) string {
 // checkStorage refuses a folder that no mount could name.
 func (w *Workload) checkStorage(c *source.Complaints) {
 	if dir := w.storageDir(); !path.IsAbs(dir) || path.Clean(dir) == "/" || strings.ContainsAny(dir, ":,") {
-		c.Add(source.Errorf(w.args.PosOf("storage_cache_dir"), "storage_cache_dir is %q, must be an absolute path other than / "+
-			"without : and ,", dir).Hintf("name a folder of each node, such as %s", defaultStorage))
+		c.Add(source.Errorf(w.args.PosOf("storage_cache_dir"), "storage_cache_dir is %q, must be an absolute path "+
+			"other than / without : and ,", dir).Hintf("name a folder of each node, such as %s", defaultStorage))
 	}
 }
 
@@ -124,7 +124,8 @@ func (w *Workload) cacheArgs(cl plan.Cluster) []plan.Word {
 	return plan.Texts("--hicache-storage-backend-extra-config", "@"+path.Join(cl.Dir, plan.FilesDir, hicacheFile))
 }
 
-// checkCaches refuses caches that the backend does not have, and notes a controller that has nobody to control.
+// checkCaches refuses caches that the backend does not have, and notes a controller that has nobody
+// to control.
 func (w *Workload) checkCaches(c *source.Complaints) {
 	w.checkStorage(c)
 	if t := w.cfg.HiCache; t != nil && w.backend.module != sglang.module {
@@ -185,8 +186,8 @@ func texts(v *source.Value, visit func(string)) {
 	}
 }
 
-// lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of what only the job
-// knows.
+// lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of
+// what only the job knows.
 func (w *Workload) lmcache(cl plan.Cluster) (string, error) {
 	values := map[string]string{
 		"frontend_node": "${addr:" + frontend + "}", "frontend_ip": "${addr:" + frontend + "}",
@@ -246,7 +247,8 @@ type controller struct {
 	Cmd string `toml:"cmd,required"`
 }
 
-// addController adds LMCache's controller on the frontend's node. It has no readiness that profllm knows.
+// addController adds LMCache's controller on the frontend's node. It has no readiness that profllm
+// knows.
 func (w *Workload) addController(s *plan.Service) error {
 	if w.cfg.Controller == nil || w.cfg.LMCache == nil {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// connectors are the names by which Dynamo before 1.0 knew what moves KV blocks, and what they are for vLLM.
+// connectors are the names by which Dynamo before 1.0 knew what moves KV blocks, and what they are
+// for vLLM.
 var connectors = map[string]map[string]any{
 	"nixl":    {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
 	"lmcache": {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
@@ -47,8 +48,9 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 	return list
 }
 
-// transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the test says in vLLM's own
-// words, else the connectors that it names, else NIXL for prefill, which needs one.
+// transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the
+// test says in vLLM's own words, else the connectors that it names, else NIXL for prefill, which
+// needs one.
 func (w *Workload) transfer(r *role) []plan.Word {
 	_, _, said := w.said(r, transferConfig)
 	if w.service.Backend != "vllm" || said > 0 {
@@ -92,8 +94,8 @@ func (w *Workload) transfer(r *role) []plan.Word {
 // transferConfig is vLLM's option with what moves its KV blocks.
 const transferConfig = "kv_transfer_config"
 
-// said is the value of an option in the words of a worker, where it stands, and how often. Of several the last counts:
-// those of cmd come first, then args, then extra_args.
+// said is the value of an option in the words of a worker, where it stands, and how often. Of
+// several the last counts: those of cmd come first, then args, then extra_args.
 func (w *Workload) said(r *role, option string) (text string, pos source.Pos, times int) {
 	find := func(list []string, key string) {
 		for i, word := range list {
@@ -117,8 +119,8 @@ func (w *Workload) said(r *role, option string) (text string, pos source.Pos, ti
 	return text, pos, times
 }
 
-// connects reports whether a role's workers move KV blocks by a connector, by vLLM's name for it: as the worker's own
-// words say, else as the connectors that the test names.
+// connects reports whether a role's workers move KV blocks by a connector, by vLLM's name for it:
+// as the worker's own words say, else as the connectors that the test names.
 func (w *Workload) connects(r *role, name string) bool {
 	if text, _, times := w.said(r, transferConfig); times > 0 {
 		return strings.Contains(text, name)

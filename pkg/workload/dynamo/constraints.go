@@ -11,8 +11,8 @@ type constraints struct {
 	Fits *bool `toml:"tp_times_pp_le_gpus_per_node"`
 }
 
-// checkConstraints refuses what the constraints forbid, in every run and not in sweeps alone. That a worker fits its
-// node, and both roles the nodes that they share, placing them shows.
+// checkConstraints refuses what the constraints forbid, in every run and not in sweeps alone. That
+// a worker fits its node, and both roles the nodes that they share, placing them shows.
 func (w *Workload) checkConstraints(t *source.Table, c *source.Complaints) {
 	var x constraints
 	if t != nil {
@@ -28,7 +28,8 @@ func (w *Workload) checkConstraints(t *source.Table, c *source.Complaints) {
 	}
 }
 
-// checkOrder compares the tensor parallel sizes of the roles. Those of sglang_dsr1 are known once the nodes are.
+// checkOrder compares the tensor parallel sizes of the roles. Those of sglang_dsr1 are known once
+// the nodes are.
 func (w *Workload) checkOrder() error {
 	p, d := &w.prefill, &w.decode
 	if p.nodes == 0 || p.tp <= d.tp {

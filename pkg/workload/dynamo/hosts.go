@@ -45,8 +45,8 @@ func firstTwice(hosts []string) string {
 // hosted reports whether a role names its hosts.
 func (w *Workload) hosted() bool { return len(w.prefill.hosts)+len(w.decode.hosts) > 0 }
 
-// hosts are those of the job where roles name theirs: all of them and those of the test, in the order in which Slurm is
-// expected to give them.
+// hosts are those of the job where roles name theirs: all of them and those of the test, in the
+// order in which Slurm is expected to give them.
 func (w *Workload) hosts() []string {
 	list := slices.Concat(w.prefill.hosts, w.decode.hosts)
 	if v := w.written.Get("nodes"); v != nil {
@@ -125,8 +125,8 @@ func (w *Workload) roleNodes(nodes int) (decode, prefill []int, err error) {
 		prefill = rest(p, decode)
 	}
 	if len(prefill) < p || len(decode) < d {
-		return nil, nil, source.Errorf(w.nodesPos(), "%d nodes are left for %d of prefill, and %d for %d of decode", len(prefill),
-			p, len(decode), d).Hintf("name the hosts of both roles")
+		return nil, nil, source.Errorf(w.nodesPos(), "%d nodes are left for %d of prefill, and %d for %d of decode",
+			len(prefill), p, len(decode), d).Hintf("name the hosts of both roles")
 	}
 	used := slices.Concat(decode, prefill)
 	slices.Sort(used)
@@ -153,8 +153,8 @@ func indices(all, some []string) (list []int) {
 	return list
 }
 
-// orderScript ends the job if Slurm gives its hosts in another order than the plan has, by which workers stand on
-// nodes.
+// orderScript ends the job if Slurm gives its hosts in another order than the plan has, by which
+// workers stand on nodes.
 const orderScript = `[ "${@:SLURM_PROCID+1:1}" = "$SLURMD_NODENAME" ] || ` +
 	`{ echo "node $SLURM_PROCID of the job is $SLURMD_NODENAME, ` +
 	`but the plan puts workers as if it were ${*:SLURM_PROCID+1:1}"; exit 1; }`

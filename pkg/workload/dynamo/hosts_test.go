@@ -36,8 +36,8 @@ func nodesOfTest(s *scenario.Test, list ...string) {
 	s.Table.Set("nodes", &source.Value{Any: items})
 }
 
-// Roles can name their hosts. The job asks for them all, and each worker stands on the host that its role names, in
-// whatever order the hosts are named.
+// Roles can name their hosts. The job asks for them all, and each worker stands on the host that
+// its role names, in whatever order the hosts are named.
 //
 // covers: P-7, U-12
 func TestHostsOfRoles(t *testing.T) {
@@ -108,7 +108,8 @@ func TestOrderOfHosts(t *testing.T) {
 	}
 }
 
-// A test without the variable in which CloudAI's files expand Slurm's list of nodes is planned like one with it.
+// A test without the variable in which CloudAI's files expand Slurm's list of nodes is planned like
+// one with it.
 //
 // covers: P-6, U-11
 func TestNodeListIsNotNeeded(t *testing.T) {
@@ -125,8 +126,8 @@ func TestNodeListIsNotNeeded(t *testing.T) {
 	require.Equal(t, a.Roles, b.Roles)
 }
 
-// The frontend stands with the first worker of decode, or on a node that the test names, and LMCache's controller, whose
-// workers look for it there, with it.
+// The frontend stands with the first worker of decode, or on a node that the test names, and
+// LMCache's controller, whose workers look for it there, with it.
 func TestFrontendNode(t *testing.T) {
 	s, err := serve(t, "[dynamo]\nfrontend_node = 2\n"+strings.TrimPrefix(lmcache, "[dynamo]\n"), plan.Cluster{Nodes: 3, GPUsPerNode: 1})
 	require.NoError(t, err)

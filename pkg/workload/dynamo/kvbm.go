@@ -8,7 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// cuFile is the name of cuFile's settings, by which caches write to storage past the CPUs, below the run's files.
+// cuFile is the name of cuFile's settings, by which caches write to storage past the CPUs, below
+// the run's files.
 const cuFile = "cufile.json"
 
 // cuFileSettings are CloudAI's (its ai_dynamo.sh, setup_cufile).

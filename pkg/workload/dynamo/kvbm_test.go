@@ -28,7 +28,8 @@ func serveWith(t *testing.T, args string, variables map[string]string, c plan.Cl
 	return service
 }
 
-// Every worker with KVBM has its ports, its folder and cuFile's settings, on whichever node it stands.
+// Every worker with KVBM has its ports, its folder and cuFile's settings, on whichever node it
+// stands.
 //
 // covers: U-6, U-33
 func TestKVBM(t *testing.T) {
@@ -96,8 +97,8 @@ func TestCuFile(t *testing.T) {
 	require.Empty(t, s.Files, "nobody asks for it")
 }
 
-// A file of the user's for LMCache is read as it is, and one that the table makes wins over it. The engine must be told
-// to use LMCache.
+// A file of the user's for LMCache is read as it is, and one that the table makes wins over it. The
+// engine must be told to use LMCache.
 //
 // covers: U-27, U-31
 func TestLMCacheOfTheUser(t *testing.T) {

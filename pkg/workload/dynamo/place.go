@@ -27,8 +27,8 @@ type instance struct {
 // Nodes is how many nodes a test needs that names none: each role has nodes of its own.
 func (w *Workload) Nodes() int { return w.prefill.nodes + w.decode.nodes }
 
-// place puts the workers on nodes: decode on the first, prefill on the next, or from the first on where there are too
-// few for both. This is CloudAI's order.
+// place puts the workers on nodes: decode on the first, prefill on the next, or from the first on
+// where there are too few for both. This is CloudAI's order.
 func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	p, d := &w.prefill, &w.decode
 	decode, prefill, err := w.roleNodes(cl.Nodes)
@@ -86,8 +86,9 @@ func sharing(p, d int) string {
 	return fmt.Sprintf(", or %d for shared ones", max(p, d))
 }
 
-// onNodes are the workers of a role on its nodes. Each takes the next of a node's GPUs, behind those that another role
-// has; the only one of a node that it has to itself takes them all. One over several nodes has the same on each.
+// onNodes are the workers of a role on its nodes. Each takes the next of a node's GPUs, behind
+// those that another role has; the only one of a node that it has to itself takes them all. One
+// over several nodes has the same on each.
 func (w *Workload) onNodes(r *role, nodes, all []int, taken int, shared bool) ([]instance, error) {
 	if err := w.checkSpan(r, nodes); err != nil {
 		return nil, err
@@ -274,8 +275,8 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	return r
 }
 
-// agrees reports whether an option that profllm sets is written, and says the same. What a worker of an aggregated
-// service is told of prefill and decode is left out.
+// agrees reports whether an option that profllm sets is written, and says the same. What a worker
+// of an aggregated service is told of prefill and decode is left out.
 func (r *role) agrees(key string, v *source.Value) bool {
 	text, _ := v.Text()
 	on, isBool := v.Bool()

@@ -7,8 +7,8 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// Bases of the ports of workers. Those of one node lie plan.Slots apart, since every port moves with the job's slot, and
-// there is room for maxWorkers of each role.
+// Bases of the ports of workers. Those of one node lie plan.Slots apart, since every port moves
+// with the job's slot, and there is room for maxWorkers of each role.
 const (
 	systemPort    = 15000 // health and metrics of a worker
 	nixlPort      = 18300 // NIXL's side channel
@@ -32,8 +32,8 @@ func vllmEnv(s *plan.Service, one instance) []plan.Var {
 	}
 }
 
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that asks. Since 1.0
-// nothing else makes it do so.
+// events is the option by which a worker of vLLM publishes what its cache holds, for a router that
+// asks. Since 1.0 nothing else makes it do so.
 func (w *Workload) events(one instance) []plan.Word {
 	r := one.role
 	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||

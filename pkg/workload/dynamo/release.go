@@ -17,15 +17,16 @@ type change struct {
 	why    string // it can be left out; "" if it cannot
 }
 
-// changes are those of the frontend and of the workers, read from the released packages 1.1.1 and 1.6.1.
+// changes are those of the frontend and of the workers, read from the released packages 1.1.1 and
+// 1.6.1.
 var changes = []change{
 	{option: "--is-prefill-worker"}, {option: "--is-decode-worker"},
 	{"--router-reset-states", statelessKV, "each run starts with a router that knows nothing"},
 	{"--durable-kv-events", statelessKV, ""},
 }
 
-// translated is a command for the version of the service: without options that this version dropped, if nothing is
-// lost, and without those that profllm writes itself.
+// translated is a command for the version of the service: without options that this version
+// dropped, if nothing is lost, and without those that profllm writes itself.
 func (w *Workload) translated(command []string, pos source.Pos) ([]plan.Word, error) {
 	command = slices.Clone(command)
 	for _, x := range changes {
@@ -73,17 +74,17 @@ var version = regexp.MustCompile(`^\d+(\.\d+)*`)
 func (w *Workload) checkVersion(c *source.Complaints) {
 	s := &w.service
 	if !version.MatchString(s.Version) {
-		c.Add(source.Errorf(w.table.PosOf("version"), "dynamo.version %q is no version: it must begin with a number", s.Version).
-			Hintf("write the version that is in the image: version = %q", newest))
+		c.Add(source.Errorf(w.table.PosOf("version"), "dynamo.version %q is no version: it must begin with a number",
+			s.Version).Hintf("write the version that is in the image: version = %q", newest))
 		s.Version = newest
 	} else if !w.table.Has("version") && imageVersion(w.cfg.DockerImageURL) == "" && s.Backend != "mocker" {
-		w.note(w.table.Pos, "the image says no version of Dynamo: the commands have the options of %s; set dynamo.version if it "+
-			"is another", newest)
+		w.note(w.table.Pos, "the image says no version of Dynamo: the commands have the options of %s; set dynamo.version "+
+			"if it is another", newest)
 	}
 }
 
-// checkCommands refuses commands that cannot be divided, and options of workers that the plan must know and stand where
-// it does not look.
+// checkCommands refuses commands that cannot be divided, and options of workers that the plan must
+// know and stand where it does not look.
 func (w *Workload) checkCommands(c *source.Complaints) {
 	for _, key := range []string{"ingress_cmd", "etcd_cmd", "nats_cmd"} {
 		text, _ := w.table.Get(key).Text()
@@ -108,7 +109,8 @@ func (w *Workload) checkCommands(c *source.Complaints) {
 	}
 }
 
-// owned reports whether an option says what the plan must know: the model, the sizes, ports, the role.
+// owned reports whether an option says what the plan must know: the model, the sizes, ports, the
+// role.
 func (w *Workload) owned(option string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_")
 	b := w.backend
@@ -154,7 +156,8 @@ func (w *Workload) noEffect() {
 	}
 }
 
-// noEffectOfNames notes models that workers name and that dynamo.model replaces, and variables that the plan sets.
+// noEffectOfNames notes models that workers name and that dynamo.model replaces, and variables that
+// the plan sets.
 func (w *Workload) noEffectOfNames() {
 	for _, r := range []*role{&w.prefill, &w.decode} {
 		for _, key := range modelKeys {
@@ -179,7 +182,8 @@ var plannedVariables = []string{"DYN_SYSTEM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT"
 	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT",
 	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER"}
 
-// plans reports whether this test's plan sets such a variable, which a test without KVBM or caches may not need.
+// plans reports whether this test's plan sets such a variable, which a test without KVBM or caches
+// may not need.
 func (w *Workload) plans(name string) bool {
 	switch name {
 	case cuFileVariable:

@@ -12,8 +12,8 @@ import (
 // dsr1 is CloudAI's name of SGLang with one worker of each role over all of the role's nodes.
 const dsr1 = "sglang_dsr1"
 
-// headlessSince is the oldest version of whose vLLM worker it is known that others than the first run without serving
-// (its package, dynamo/vllm/backend_args.py).
+// headlessSince is the oldest version of whose vLLM worker it is known that others than the first
+// run without serving (its package, dynamo/vllm/backend_args.py).
 const headlessSince = "1.1.1"
 
 // readSpan reads over how many nodes a worker of the role goes.
@@ -37,7 +37,8 @@ func (r *role) readSpan(backend string, c *source.Complaints) {
 	}
 }
 
-// wide fills in the sizes that a worker of sglang_dsr1 has if the test names none: all GPUs of its nodes.
+// wide fills in the sizes that a worker of sglang_dsr1 has if the test names none: all GPUs of its
+// nodes.
 func (r *role) wide(gpus int) {
 	if !r.whole {
 		return
@@ -66,8 +67,8 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 		return source.Errorf(pos, "%s: data parallelism in a worker over several nodes is not supported", r.label()).
 			Hintf("remove data_parallel_size, and start more workers")
 	case w.backend.module == sglang.module && r.dp > 1:
-		return source.Errorf(r.sizePos(), "%s: SGLang has data parallelism over several nodes with DP attention only", r.label()).
-			Hintf("set enable_dp_attention = true, with the tensor parallel size of the whole worker; or start more workers")
+		return source.Errorf(r.sizePos(), "%s: SGLang has data parallelism over several nodes with DP attention only",
+			r.label()).Hintf("set enable_dp_attention = true, with the tensor parallel size of the whole worker; or start more workers")
 	case len(nodes)%r.span != 0:
 		return source.Errorf(pos, "%s has %d nodes, which workers of %d nodes do not divide", r.label(), len(nodes), r.span).
 			Hintf("set num_nodes to a multiple of nodes_per_worker")
@@ -104,8 +105,8 @@ func (w *Workload) checkExecutor(r *role) error {
 	case times > 1:
 		return source.Errorf(pos, "%s says %s %d times", r.label(), executorOption, times).Hintf("keep it in args only")
 	case !slices.Contains(executors, name):
-		return source.Errorf(pos, "%s: %s is %q, but vLLM over several nodes needs one of %s", r.label(), executorOption, name,
-			strings.Join(executors, ", ")).Hintf("remove it: profllm sets mp")
+		return source.Errorf(pos, "%s: %s is %q, but vLLM over several nodes needs one of %s", r.label(), executorOption,
+			name, strings.Join(executors, ", ")).Hintf("remove it: profllm sets mp")
 	}
 	return nil
 }
@@ -121,7 +122,8 @@ func (w *Workload) executor(r *role) string {
 // Base of the ports by which the processes of a worker over several nodes meet.
 const meetPort = 28200
 
-// overNodes is the command of a worker, which every node runs: `profllm job rank` adds what differs.
+// overNodes is the command of a worker, which every node runs: `profllm job rank` adds what
+// differs.
 func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []plan.Word {
 	n := one.nodes.Count
 	if n == 1 {

@@ -22,8 +22,8 @@ func extra(args string) string {
 		"extra_args = \""+args+"\"\n[dynamo.decode_worker.args]", 1)
 }
 
-// num_nodes are replicas, one on each node, unless a worker is said to have several. One over several nodes is one step
-// with a process on each, of which the first serves.
+// num_nodes are replicas, one on each node, unless a worker is said to have several. One over
+// several nodes is one step with a process on each, of which the first serves.
 //
 // covers: U-14
 func TestWorkersOverNodes(t *testing.T) {
@@ -82,8 +82,8 @@ func TestWorkersOverNodes(t *testing.T) {
 	}
 }
 
-// CloudAI's sglang_dsr1: a worker of each role over all of its nodes, with all of their GPUs. Without prefill it is
-// aggregated, and no second size is written beside its own.
+// CloudAI's sglang_dsr1: a worker of each role over all of its nodes, with all of their GPUs.
+// Without prefill it is aggregated, and no second size is written beside its own.
 func TestDSR1(t *testing.T) {
 	head := "[dynamo]\nbackend = \"sglang_dsr1\"\n"
 	s, err := serve(t, head+sizes(1, 2), plan.Cluster{Nodes: 3, GPUsPerNode: 8})
