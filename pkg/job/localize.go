@@ -5,15 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/run"
 )
 
-// RuntimeDir is the folder below the run's of what start-up commands say of each node, and of the files that came of it.
+// RuntimeDir is the folder below the run's of what start-up commands say of each node, and of the
+// files that came of it.
 const RuntimeDir = "runtime"
 
 // replacement is what a start-up command wants done in the file that a variable names.
@@ -22,9 +27,10 @@ type replacement struct {
 	pairs    [][2]string // old and new texts, in order
 }
 
-// Localize gives a command the files of this node: the start-up command may have written RUNTIME/NODE.json, an object of
-// variables whose values are objects of old and new texts. Each variable's file is copied with the texts replaced, and
-// the variable and the command's words name the copy. Without such a file nothing changes.
+// Localize gives a command the files of this node: the start-up command may have written
+// RUNTIME/NODE.json, an object of variables whose values are objects of old and new texts. Each
+// variable's file is copied with the texts replaced, and the variable and the command's words name
+// the copy. Without such a file nothing changes.
 func (j *Job) Localize(command, environ []string) (argv, env []string, err error) {
 	node := j.Env("SLURMD_NODENAME")
 	if node == "" {
@@ -44,60 +50,81 @@ func (j *Job) Localize(command, environ []string) (argv, env []string, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
+	copies, err := j.copies(name, list)
+	if err != nil {
+		return nil, nil, err
+	}
 	argv, env = command, environ
-	for _, r := range list {
-		source := j.Env(r.variable)
-		if source == "" {
-			return nil, nil, fmt.Errorf("%s: the variable %s is not set", name, r.variable)
-		}
-		text, err := regular.ReadFile(source)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %s: %w", name, r.variable, err)
-		}
-		ext := filepath.Ext(source)
-		target := filepath.Join(j.Dir, RuntimeDir, strings.TrimSuffix(filepath.Base(source), ext)+"."+node+ext)
-		for _, p := range r.pairs {
-			text = bytes.ReplaceAll(text, []byte(p[0]), []byte(p[1]))
-		}
-		if err := replaceFile(target, text); err != nil {
+	for _, c := range copies {
+		target := filepath.Join(j.Dir, RuntimeDir, node+"."+c.variables[0]+filepath.Ext(c.source))
+		if err := run.WriteFile(target, c.text, 0o644); err != nil {
 			return nil, nil, err
 		}
-		env = append(withoutVariables(env, r.variable), r.variable+"="+target)
-		argv = renamed(argv, source, target)
+		for _, variable := range c.variables {
+			env = append(withoutVariables(env, variable), variable+"="+target)
+		}
+		argv = renamed(argv, c.source, target)
 	}
 	return argv, env, nil
 }
 
-// replaceFile writes a file that several processes of a node write alike.
-func replaceFile(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+// fileCopy is the text of a file with everything replaced, and the variables that name the file.
+type fileCopy struct {
+	source    string
+	variables []string
+	text      []byte
 }
 
-// renamed is a command that names another file.
+// copies makes one copy of each file, also where several variables name it.
+func (j *Job) copies(name string, list []replacement) ([]*fileCopy, error) {
+	var copies []*fileCopy
+	for _, r := range list {
+		source := j.Env(r.variable)
+		if source == "" {
+			return nil, fmt.Errorf("%s: the variable %s is not set", name, r.variable)
+		}
+		at := slices.IndexFunc(copies, func(c *fileCopy) bool { return c.source == source })
+		if at < 0 {
+			text, err := regular.ReadFile(source)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", name, r.variable, err)
+			}
+			at, copies = len(copies), append(copies, &fileCopy{source: source, text: text})
+		}
+		c := copies[at]
+		if !slices.Contains(c.variables, r.variable) {
+			c.variables = append(c.variables, r.variable)
+		}
+		for _, p := range r.pairs {
+			c.text = bytes.ReplaceAll(c.text, []byte(p[0]), []byte(p[1]))
+		}
+	}
+	return copies, nil
+}
+
+// renamed is a command that names another file, as a word or behind the last = or @ of one.
 func renamed(argv []string, from, to string) []string {
-	list := make([]string, len(argv))
-	for i, word := range argv {
-		list[i] = strings.ReplaceAll(word, from, to)
+	list := slices.Clone(argv)
+	for i, word := range list {
+		head, ok := strings.CutSuffix(word, from)
+		if ok && (head == "" || strings.HasSuffix(head, "=") || strings.HasSuffix(head, "@")) {
+			list[i] = head + to
+		}
 	}
 	return list
 }
+
+// variableName is what a shell takes as the name of a variable.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // parseReplacements reads what a start-up command wrote, in its order.
 func parseReplacements(data []byte) ([]replacement, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var list []replacement
 	err := members(dec, func(variable string) error {
+		if !variableName.MatchString(variable) {
+			return fmt.Errorf("%q is no name of a variable", variable)
+		}
 		r := replacement{variable: variable}
 		err := members(dec, func(old string) error {
 			t, err := dec.Token()
@@ -111,10 +138,13 @@ func parseReplacements(data []byte) ([]replacement, error) {
 		list = append(list, r)
 		return err
 	})
-	if err == nil && dec.More() {
-		err = errors.New("something stands behind the object")
+	if err != nil {
+		return nil, err
 	}
-	return list, err
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something stands behind the object")
+	}
+	return list, nil
 }
 
 // members reads an object, and calls each for the value of a key.

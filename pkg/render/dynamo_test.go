@@ -28,7 +28,8 @@ const dynamoFolder = "experimental/ai_dynamo"
 // kvTransfer is a line of a test file that says which connectors move KV blocks.
 var kvTransfer = regexp.MustCompile(`(?m)^ *kv-transfer-config = .*$`)
 
-// corpusPlans plans one of CloudAI's scenarios on a Slurm site with pyxis, without some lines of the test files.
+// corpusPlans plans one of CloudAI's scenarios on a Slurm site with pyxis, without some lines of
+// the test files.
 func corpusPlans(t testing.TB, file string, without ...*regexp.Regexp) ([]*plan.Plan, error) {
 	t.Helper()
 	dir := filepath.Join(cloudaitest.Conf(t, os.Environ()), dynamoFolder)
@@ -102,7 +103,8 @@ var dynamoOutcomes = map[string]outcome{
 		tests:   map[string]string{"dynamo.vllm": controlled + "decode 0, prefill 1, frontend 0"},
 		without: []string{vllmNotes, "worker_initialized_regex has no effect"},
 	},
-	// Its test file says NIXL in vLLM's words, which win over the connectors that the scenario adds.
+	// Its test file says NIXL in vLLM's words, which win over the connectors that the scenario
+	// adds.
 	"vllm_kvbm_slurm.toml": {
 		refused: "prefill_worker: connector names kvbm, but kv_transfer_config (vllm.toml:43:7), which wins, does not: KVBM " +
 			"would not run",
@@ -117,8 +119,8 @@ func places(p *plan.Plan) string {
 	return strings.Join(list, ", ")
 }
 
-// The eight files of CloudAI's AIDynamo: two tests, and six scenarios that build on them or stand alone. What is to become
-// of each is said above.
+// The eight files of CloudAI's AIDynamo: two tests, and six scenarios that build on them or stand
+// alone. What is to become of each is said above.
 //
 // covers: P-24
 func TestDynamoCorpus(t *testing.T) {
@@ -141,7 +143,7 @@ func TestDynamoCorpus(t *testing.T) {
 			require.ErrorContains(t, err, want.refused, file)
 			plans, err = corpusPlans(t, file, kvTransfer)
 			require.NoError(t, err, "without that key")
-			require.Contains(t, roleEnv(plans[0], "prefill", "DYN_KVBM_DISK_CACHE_DIR"), "/mnt/vast/profllm/")
+			require.Contains(t, roleEnv(plans[0], "prefill", "DYN_KVBM_DISK_CACHE_DIR"), "/mnt/vast/profllm-")
 			require.Empty(t, roleEnv(plans[0], "decode", "DYN_KVBM_DISK_CACHE_DIR"))
 			continue
 		}
@@ -239,7 +241,8 @@ func TestDynamoIsPrintedAlike(t *testing.T) {
 	}
 }
 
-// The paths of the results and of the installation, as CloudAI's files have them, are there in every container.
+// The paths of the results and of the installation, as CloudAI's files have them, are there in
+// every container.
 //
 // covers: P-25
 func TestCloudAIPathsAreMounted(t *testing.T) {
@@ -293,7 +296,8 @@ func TestDynamoRunsAreApart(t *testing.T) {
 	}
 }
 
-// The frontend is waited for with the workers, before any client, and watched with them while one runs.
+// The frontend is waited for with the workers, before any client, and watched with them while one
+// runs.
 //
 // covers: U-18, U-22
 func TestDynamoFrontendIsWatched(t *testing.T) {
@@ -318,8 +322,8 @@ func TestDynamoFrontendIsWatched(t *testing.T) {
 	}
 }
 
-// Whatever fails ends the job with a record: the trap that writes it stands before the first step, no step of the setup
-// is passed over, and every process has a time within which it must be ready.
+// Whatever fails ends the job with a record: the trap that writes it stands before the first step,
+// no step of the setup is passed over, and every process has a time within which it must be ready.
 //
 // covers: U-19
 func TestDynamoNeverHangs(t *testing.T) {

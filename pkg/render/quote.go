@@ -113,15 +113,15 @@ func wordList(list []plan.Word) ([]string, error) {
 	return out, nil
 }
 
-// wrap joins words to lines; an option stays with its value.
-func wrap(words []string) []string {
+// wrap joins words to lines, each in another form; an option stays with its value.
+func wrap(words []string, form func(string) string) []string {
 	var lines []string
 	line := ""
 	for i := 0; i < len(words); {
-		unit := words[i]
+		unit, option := form(words[i]), strings.HasPrefix(words[i], "-")
 		i++
-		for i < len(words) && strings.HasPrefix(unit, "-") && !strings.HasPrefix(words[i], "-") {
-			unit += " " + words[i]
+		for i < len(words) && option && !strings.HasPrefix(words[i], "-") {
+			unit += " " + form(words[i])
 			i++
 		}
 		switch {

@@ -144,7 +144,9 @@ func loadOf(p *plan.Plan, l *plan.Load, shared *shared) loadView {
 	v.Announce = v.Announce || p.Tracing != nil && len(l.Clients) > 0 // the job starts the profilers
 	v.Asks = l.Repeat != nil && l.Repeat.Until != nil && l.Repeat.Index > 0
 	for i := range l.Clients {
-		v.Clients = append(v.Clients, clientView{l.Phase(l.Clients[i].Name), stepView{&l.Clients[i], shared}, !v.Announce, l.StopOnFailure})
+		client := &l.Clients[i]
+		v.Clients = append(v.Clients,
+			clientView{l.Phase(client.Name), stepView{client, shared}, !v.Announce, l.StopOnFailure})
 	}
 	return v
 }
@@ -216,7 +218,8 @@ func CheckLayer(layer fs.FS) error {
 		}
 		for _, file := range files {
 			if block, _ := path.Match(blockFiles, file); !block && file != Name && file != BatchName {
-				return fmt.Errorf("templates: %s is not read: the templates are %s, %s and, for blocks of the first, %s", file, Name, BatchName, blockFiles)
+				return fmt.Errorf("templates: %s is not read: the templates are %s, %s and, for blocks of the first, %s",
+					file, Name, BatchName, blockFiles)
 			}
 		}
 	}
@@ -227,7 +230,8 @@ func CheckLayer(layer fs.FS) error {
 // the whole script, is refused.
 func redefine(t *template.Template, file, text string) error {
 	if !safeFile.MatchString(file) {
-		return fmt.Errorf("parse %q: the file's name stands in the script and may hold letters, digits and _ . - / only", file)
+		return fmt.Errorf("parse %q: the file's name stands in the script and may hold letters, digits and _ . - / only",
+			file)
 	}
 	known := map[string]bool{}
 	var names []string
@@ -276,7 +280,8 @@ func directives(j plan.Job, array, dir, mark string) ([]string, error) {
 			return
 		}
 		if !sbatchValue.MatchString(value) && bad == nil {
-			bad = fmt.Errorf("#SBATCH --%s=%q: the value may hold letters, digits and _ . , : = + / @ %% - [ ] & | ( ) * ! only", option, value)
+			bad = fmt.Errorf("#SBATCH --%s=%q: the value may hold letters, digits and _ . , : = + / @ %% - [ ] & | ( ) * ! only",
+				option, value)
 		}
 		lines = append(lines, "--"+option+"="+value)
 	}

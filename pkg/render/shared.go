@@ -15,8 +15,8 @@ type stepView struct {
 	shared *shared
 }
 
-// shared are words that several steps have alike: the options of their container, and the command of the instances of a
-// role. The script says them once, in an array.
+// shared are words that several steps have alike: the options of their container, and the command
+// of the instances of a role. The script says them once, in an array.
 type shared struct {
 	lists []wordArray
 	of    map[*plan.Step][]int // indices of the arrays that a step has
@@ -38,7 +38,8 @@ type token struct {
 // boxes are the names of arrays with options of containers. The names belong to the script.
 var boxes = []string{"BOX", "BOX2", "BOX3", "BOX4"}
 
-// CommandVar is the array with the command of the instances of a role, or of a client in several loads.
+// CommandVar is the array with the command of the instances of a role, or of a client in several
+// loads.
 func CommandVar(kind string) string {
 	return strings.ToUpper(strings.ReplaceAll(kind, "-", "_")) + "_COMMAND"
 }
@@ -100,7 +101,8 @@ func stepsOf(p *plan.Plan) []*plan.Step {
 	return list
 }
 
-// grouped are the steps with the same key, in order, where there are several. Those whose key is "" are in no group.
+// grouped are the steps with the same key, in order, where there are several. Those whose key is ""
+// are in no group.
 func grouped(steps []*plan.Step, key func(*plan.Step) string) [][]*plan.Step {
 	var order []string
 	groups := map[string][]*plan.Step{}
@@ -123,8 +125,8 @@ func grouped(steps []*plan.Step, key func(*plan.Step) string) [][]*plan.Step {
 	return list
 }
 
-// boxKey is the same for steps whose launcher gave them the same options: of srun, where the image is among them, or of
-// a command, where it stands behind them.
+// boxKey is the same for steps whose launcher gave them the same options: of srun, where the image
+// is among them, or of a command, where it stands behind them.
 func boxKey(s *plan.Step) string {
 	switch {
 	case len(s.Srun) > 0:
@@ -135,7 +137,8 @@ func boxKey(s *plan.Step) string {
 	return ""
 }
 
-// optionCount is how many words of a step are options of srun and what gives it its secrets, 0 if srun has none.
+// optionCount is how many words of a step are options of srun and what gives it its secrets, 0 if
+// srun has none.
 func optionCount(s *plan.Step) int {
 	if len(s.Srun) == 0 {
 		return 0
@@ -151,7 +154,8 @@ func listsOf(group []*plan.Step, words map[*plan.Step][]token) (lists [][]token)
 	return lists
 }
 
-// add makes an array of a run of words that all steps of a group have, if it takes more than a line.
+// add makes an array of a run of words that all steps of a group have, if it takes more than a
+// line.
 func (s *shared) add(name string, run []token, group []*plan.Step, words map[*plan.Step][]token) {
 	lists := listsOf(group, words)
 	for len(run) > 0 && dangles(run, lists) {
@@ -167,7 +171,8 @@ func (s *shared) add(name string, run []token, group []*plan.Step, words map[*pl
 	s.lists = append(s.lists, wordArray{name, run})
 }
 
-// dangles reports whether what belongs to the last word of a run comes behind it: variables, or an option's value.
+// dangles reports whether what belongs to the last word of a run comes behind it: variables, or an
+// option's value.
 func dangles(run []token, lists [][]token) bool {
 	last := run[len(run)-1].word
 	if last == "env" {
@@ -226,7 +231,8 @@ func (s *shared) words(step *plan.Step) ([]token, error) {
 	return list, nil
 }
 
-// tokens are the words of a step: srun's own options, then its launcher's, then the environment, then the command.
+// tokens are the words of a step: srun's own options, then its launcher's, then the environment,
+// then the command.
 func tokens(s *plan.Step) ([]token, error) {
 	srun, err := wordList(s.Srun)
 	if err != nil {
@@ -265,14 +271,18 @@ func tokens(s *plan.Step) ([]token, error) {
 }
 
 // lines breaks words into lines.
-func lines(list []token) []string {
+func lines(list []token) []string { return linesAs(list, func(word string) string { return word }) }
+
+// linesAs breaks words into lines, and writes each in another form. The words themselves say where
+// a line can end.
+func linesAs(list []token, form func(string) string) []string {
 	var out []string
 	for i := 0; i < len(list); {
 		part := []string{list[i].word}
 		for i++; i < len(list) && !list[i].starts; i++ {
 			part = append(part, list[i].word)
 		}
-		out = append(out, wrap(part)...)
+		out = append(out, wrap(part, form)...)
 	}
 	return out
 }
@@ -285,15 +295,11 @@ func (v view) Shared() []wordArray {
 
 // array writes one of them.
 func array(a wordArray) string {
-	list := slices.Clone(a.words)
-	for i := range list {
-		list[i].word = quotedCommas(list[i].word)
-	}
-	return a.name + "=(" + strings.Join(lines(list), "\n  ") + ")"
+	return a.name + "=(" + strings.Join(linesAs(a.words, quotedCommas), "\n  ") + ")"
 }
 
-// quotedCommas is a word of bash whose commas are all quoted: bare ones read as if they divided the elements of an
-// array (shellcheck SC2054).
+// quotedCommas is a word of bash whose commas are all quoted: bare ones read as if they divided the
+// elements of an array (shellcheck SC2054).
 func quotedCommas(word string) string {
 	if !strings.ContainsAny(word, `"'\`) && strings.Contains(word, ",") {
 		return "'" + word + "'"

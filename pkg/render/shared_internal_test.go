@@ -2,6 +2,7 @@ package render
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,20 @@ func TestQuotedCommas(t *testing.T) {
 	} {
 		require.Equal(t, want, quotedCommas(in), in)
 	}
+}
+
+// Commas that are quoted do not change where a line of an array ends: an option still begins one.
+func TestArrayIsBrokenBeforeCommasAreQuoted(t *testing.T) {
+	a := wordArray{name: "BOX"}
+	for range 20 {
+		a.words = append(a.words, token{"--mount=type=bind,source=/some/folder", false}, token{"-v", false},
+			token{"/a,b", false})
+	}
+	for _, line := range strings.Split(array(a), "\n") {
+		require.Less(t, len(line), 120, line)
+		require.NotContains(t, line+" ", " -v ' ", "an option stays with its value")
+	}
+	require.Contains(t, array(a), "-v '/a,b'")
 }
 
 func FuzzQuotedCommas(f *testing.F) {

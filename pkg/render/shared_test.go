@@ -15,7 +15,8 @@ import (
 	"github.com/profllm/profllm/templates"
 )
 
-// wholeSteps is the template without the arrays of words that several steps have, as a site's own may be.
+// wholeSteps is the template without the arrays of words that several steps have, as a site's own
+// may be.
 func wholeSteps(t *testing.T) fs.FS {
 	t.Helper()
 	text, err := fs.ReadFile(templates.FS, render.Name)
@@ -76,6 +77,21 @@ func TestSharedWordsChangeNothing(t *testing.T) {
 		}
 		arrays++
 		require.Equal(t, calls(t, whole(t, s.plan)), calls(t, string(s.text)), s.golden)
+	}
+	require.Greater(t, arrays, 20)
+}
+
+// A site's block before the roles can change an address, and the arrays have what it says.
+func TestArraysFollowTheBlockBeforeRoles(t *testing.T) {
+	site := fstest.MapFS{"slurm/site.block.tmpl": {Data: []byte("{{define \"before_roles\"}}\nSITE=1{{end}}")}}
+	arrays := 0
+	for _, s := range scripts(t) {
+		text, err := render.Script(s.plan, site, templates.FS)
+		require.NoError(t, err, s.golden)
+		before, after, ok := strings.Cut(string(text), "\nSITE=1\n")
+		require.True(t, ok, s.golden)
+		require.NotContains(t, before, "# words of several steps", s.golden)
+		arrays += strings.Count(after, "# words of several steps")
 	}
 	require.Greater(t, arrays, 20)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Names of the files that tell caches what to do, below the run's directory. The texts with their placeholders are in
-// the plan.
+// Names of the files that tell caches what to do, below the run's directory. The texts with their
+// placeholders are in the plan.
 const (
 	lmcacheFile = "lmcache-config.yaml"
 	hicacheFile = "hicache-config.toml"
@@ -47,13 +47,29 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 	return c.Err()
 }
 
-// storage is the folder of a cache's files: in the run's directory, or below storage_cache_dir. It is the run's own:
-// what an earlier run left in it would be found.
-func (w *Workload) storage(cl plan.Cluster, cache string) string {
+// defaultStorage is CloudAI's default of storage_cache_dir (its ai_dynamo.py).
+const defaultStorage = "/tmp"
+
+// storageDir is where caches have their folders on the nodes.
+func (w *Workload) storageDir() string {
 	if w.cfg.StorageDir == nil {
-		return path.Join(cl.Dir, cache)
+		return defaultStorage
 	}
-	return path.Join(*w.cfg.StorageDir, "profllm", cl.RunID, cache)
+	return *w.cfg.StorageDir
+}
+
+// storage is the folder of a cache's files on a node. It is the run's own: what an earlier run left
+// in it would be found, and other users could not make theirs beside it.
+func (w *Workload) storage(cl plan.Cluster, cache string) string {
+	return path.Join(w.storageDir(), "profllm-"+cl.RunID, cache)
+}
+
+// checkStorage refuses a folder that no mount could name.
+func (w *Workload) checkStorage(c *source.Complaints) {
+	if dir := w.storageDir(); !path.IsAbs(dir) || path.Clean(dir) == "/" || strings.ContainsAny(dir, ":,") {
+		c.Add(source.Errorf(w.args.PosOf("storage_cache_dir"), "storage_cache_dir is %q, must be an absolute path "+
+			"other than / without : and ,", dir).Hintf("name a folder of each node, such as %s", defaultStorage))
+	}
 }
 
 // addStorage makes that folder on every node.
@@ -61,27 +77,26 @@ func (w *Workload) addStorage(s *plan.Service, cl plan.Cluster, cache string) {
 	name := cache + "_storage"
 	s.Setup = append(s.Setup, plan.Step{Name: name, Nodes: cl.All(), Container: true,
 		Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl, cache)), Log: "logs/" + name + "-%t.log"})
-	if w.cfg.StorageDir != nil {
-		w.note(w.args.PosOf("storage_cache_dir"), "the run's folder below storage_cache_dir stays there")
-	}
+	w.note(w.args.PosOf("storage_cache_dir"), "the run's folder below %s stays on the nodes", w.storageDir())
 }
 
 // stores reports whether a cache keeps files.
 func (w *Workload) stores() bool {
-	return w.cfg.LMCache != nil || w.kvbm(&w.prefill) || w.kvbm(&w.decode)
+	return w.cfg.LMCache != nil || w.hasKVBM()
 }
 
-// storageMount is the mount by which containers see storage_cache_dir, "" where they need none.
+// storageMount is the mount by which containers see the folder of caches, "" where they need none.
 func (w *Workload) storageMount() string {
-	if w.cfg.StorageDir == nil || !path.IsAbs(*w.cfg.StorageDir) || !w.stores() {
+	if !w.stores() {
 		return ""
 	}
-	return *w.cfg.StorageDir + ":" + *w.cfg.StorageDir
+	return w.storageDir() + ":" + w.storageDir()
 }
 
 const (
 	lmcacheVariable = "LMCACHE_CONFIG_FILE"
 	hicacheVariable = "HICACHE_CONFIG_FILE"
+	cuFileVariable  = "CUFILE_ENV_PATH_JSON"
 )
 
 // cacheEnv and cacheArgs tell a worker where the files are.
@@ -97,7 +112,7 @@ func (w *Workload) cacheEnv(cl plan.Cluster) []plan.Var {
 		file(hicacheVariable, hicacheFile)
 	}
 	if w.stores() {
-		file("CUFILE_ENV_PATH_JSON", cuFile)
+		file(cuFileVariable, cuFile)
 	}
 	return env
 }
@@ -109,8 +124,10 @@ func (w *Workload) cacheArgs(cl plan.Cluster) []plan.Word {
 	return plan.Texts("--hicache-storage-backend-extra-config", "@"+path.Join(cl.Dir, plan.FilesDir, hicacheFile))
 }
 
-// checkCaches refuses caches that the backend does not have, and notes a controller that has nobody to control.
+// checkCaches refuses caches that the backend does not have, and notes a controller that has nobody
+// to control.
 func (w *Workload) checkCaches(c *source.Complaints) {
+	w.checkStorage(c)
 	if t := w.cfg.HiCache; t != nil && w.backend.module != sglang.module {
 		c.Add(source.Errorf(t.Pos, "hicache is a cache of SGLang, but the backend is %s", w.service.Backend).
 			Hintf("remove the table, or set backend = \"sglang\""))
@@ -120,7 +137,7 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			c.Add(source.Errorf(t.Pos, "lmcache has unknown placeholders: %s", strings.Join(unknown, ", ")).
 				Hintf("known: %s; write {{ and }} for braces", strings.Join(placeholderNames, ", ")))
 		}
-		if w.service.Backend == "vllm" && !w.prefill.usesLMCache() && !w.decode.usesLMCache() {
+		if w.service.Backend == "vllm" && !w.connects(&w.prefill, "LMCache") && !w.connects(&w.decode, "LMCache") {
 			w.note(t.Pos, "no worker reads the file of lmcache: name a connector of LMCache in kv_transfer_config, or set "+
 				"connector = \"lmcache\"")
 		}
@@ -131,14 +148,6 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			w.note(w.cfg.Controller.Pos, "lmcache_controller has no effect: without [cmd_args.lmcache] no worker knows it")
 		}
 	}
-}
-
-// usesLMCache reports whether workers of a role are told to keep blocks in LMCache.
-func (r *role) usesLMCache() bool {
-	if v := r.args.Get("kv_transfer_config"); v != nil {
-		return says(v, "LMCache")
-	}
-	return slices.Contains(r.connectors, "lmcache") || hasOption(r.extra, "--kv-transfer-config")
 }
 
 // placeholderNames may stand in values of LMCache's file, in braces.
@@ -177,8 +186,8 @@ func texts(v *source.Value, visit func(string)) {
 	}
 }
 
-// lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of what only the job
-// knows.
+// lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of
+// what only the job knows.
 func (w *Workload) lmcache(cl plan.Cluster) (string, error) {
 	values := map[string]string{
 		"frontend_node": "${addr:" + frontend + "}", "frontend_ip": "${addr:" + frontend + "}",
@@ -238,7 +247,8 @@ type controller struct {
 	Cmd string `toml:"cmd,required"`
 }
 
-// addController adds LMCache's controller on the frontend's node. It has no readiness that profllm knows.
+// addController adds LMCache's controller on the frontend's node. It has no readiness that profllm
+// knows.
 func (w *Workload) addController(s *plan.Service) error {
 	if w.cfg.Controller == nil || w.cfg.LMCache == nil {
 		return nil

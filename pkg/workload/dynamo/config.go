@@ -7,11 +7,11 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Config is [cmd_args] of an AIDynamo test, as CloudAI has it; keys of profllm's are marked so. Keys of its tables
-// may be spelt with dashes.
+// Config is [cmd_args] of an AIDynamo test, as CloudAI has it; keys of profllm's are marked so.
+// Keys of its tables may be spelt with dashes.
 type Config struct {
 	DockerImageURL string        `toml:"docker_image_url"`         // Image of every process but exporters.
-	StorageDir     *string       `toml:"storage_cache_dir"`        // Folder of caches on the nodes; default /tmp.
+	StorageDir     *string       `toml:"storage_cache_dir"`        // Of the caches on each node; default /tmp.
 	StartupCmd     *string       `toml:"startup_cmd"`              // Shell text, run on every node before the service.
 	StartupImage   *string       `toml:"startup_cmd_docker_image"` // Image in which it runs; default: on the host.
 	Dynamo         *source.Table `toml:"dynamo,required"`          // The service.
@@ -28,11 +28,11 @@ type Config struct {
 // service is [cmd_args.dynamo].
 type service struct {
 	Model string `toml:"model"` // Hugging Face id or path; default Qwen/Qwen3-0.6B.
-	// vllm, sglang, sglang_dsr1, whose workers go over all nodes of their role, or mocker, which needs no GPU (profllm);
-	// default vllm.
+	// vllm, sglang, sglang_dsr1, whose workers go over all nodes of their role, or mocker, which
+	// needs no GPU (profllm); default vllm.
 	Backend string `toml:"backend"`
-	// Version of Dynamo, whose options the commands have (profllm); default: the tag of the image, else the newest
-	// that profllm knows.
+	// Version of Dynamo, whose options the commands have (profllm); default: the tag of the image,
+	// else the newest that profllm knows.
 	Version  string `toml:"version"`
 	Endpoint string `toml:"endpoint"` // Path of the API, read, without effect: clients have one of their own.
 	// What moves KV blocks: nixl, lmcache, kvbm or none, or several of them.
@@ -41,8 +41,8 @@ type service struct {
 	Ingress   string        `toml:"ingress_cmd"`    // Command of the frontend; default python3 -m dynamo.frontend.
 	NodeSetup *string       `toml:"node_setup_cmd"` // Shell text, run on every node before the service.
 	Port      int           `toml:"port"`           // Base of the frontend's port; default 8000.
-	// Node of the frontend, from 0 (profllm); default: that of the first worker of decode. One more node than the workers
-	// have is its own.
+	// Node of the frontend, from 0 (profllm); default: that of the first worker of decode. One more
+	// node than the workers have is its own.
 	FrontendNode *int          `toml:"frontend_node"`
 	EtcdCmd      string        `toml:"etcd_cmd"`       // Command of etcd, where there is one.
 	EtcdPort     int           `toml:"etcd_port"`      // Base of its port; default 2379.
@@ -52,8 +52,9 @@ type service struct {
 	Prefill      *source.Table `toml:"prefill_worker"` // Workers of prefill.
 	Decode       *source.Table `toml:"decode_worker"`  // Workers of decode, or of both where prefill has no nodes.
 
-	// How processes find each other: etcd, or file, on a folder of the run (profllm); default etcd over several
-	// nodes, since Dynamo watches the folder by inotify, which network file systems do not pass on.
+	// How processes find each other: etcd, or file, on a folder of the run (profllm); default etcd
+	// over several nodes, since Dynamo watches the folder by inotify, which network file systems do
+	// not pass on.
 	Discovery string `toml:"discovery"`
 	// How requests travel: tcp or nats (profllm); default tcp.
 	RequestPlane string `toml:"request_plane"`
@@ -74,10 +75,11 @@ type worker struct {
 	Hosts *string       `toml:"nodes"`                     // Hosts of the role, in place of num_nodes.
 	Args  *source.Table `toml:"args"`                      // Options of the worker.
 	Extra *source.Value `toml:"extra_args"`                // Further words of the command.
-	// Workers on each node (profllm); default 1, or as many as the GPUs suffice for with multiple_workers_per_node.
+	// Workers on each node (profllm); default 1, or as many as the GPUs suffice for with
+	// multiple_workers_per_node.
 	PerNode *int `toml:"workers_per_node"`
-	// Nodes that one worker goes over (profllm); default 1: num_nodes are as many workers. With it, num_nodes is a
-	// multiple of it, and its parallel sizes are those over all its nodes.
+	// Nodes that one worker goes over (profllm); default 1: num_nodes are as many workers. With it,
+	// num_nodes is a multiple of it, and its parallel sizes are those over all its nodes.
 	Span *int `toml:"nodes_per_worker"`
 }
 
@@ -101,8 +103,8 @@ func decode(t *source.Table, into any, c *source.Complaints) *source.Table {
 	return plain
 }
 
-// spelled is a table with underscores in its keys. One that is there in both spellings is refused, unless nobody
-// listens.
+// spelled is a table with underscores in its keys. One that is there in both spellings is refused,
+// unless nobody listens.
 func spelled(t *source.Table, c *source.Complaints) *source.Table {
 	if t == nil {
 		return source.NewTable(source.Pos{})

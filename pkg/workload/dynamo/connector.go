@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// connectors are the names by which Dynamo before 1.0 knew what moves KV blocks, and what they are for vLLM.
+// connectors are the names by which Dynamo before 1.0 knew what moves KV blocks, and what they are
+// for vLLM.
 var connectors = map[string]map[string]any{
 	"nixl":    {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
 	"lmcache": {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
@@ -56,13 +58,15 @@ func (r *role) checkJSON(c *source.Complaints) {
 	}
 }
 
-// transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the test says in vLLM's own
-// words, else the connectors that it names, else NIXL for prefill, which needs one.
+// transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the
+// test says in vLLM's own words, else the connectors that it names, else NIXL for prefill, which
+// needs one.
 func (w *Workload) transfer(r *role) []plan.Word {
-	if said := r.args.Has("kv_transfer_config") || hasOption(r.extra, "--kv-transfer-config"); w.service.Backend != "vllm" || said {
+	_, _, said := w.said(r, transferConfig)
+	if w.service.Backend != "vllm" || said > 0 {
 		if len(r.connectors) > 0 {
 			why := "it is an option of vLLM's worker"
-			if said {
+			if said > 0 {
 				why = "kv_transfer_config says it"
 			}
 			w.note(r.pos("args"), "%s: connector has no effect: %s", r.label(), why)
@@ -95,6 +99,64 @@ func (w *Workload) transfer(r *role) []plan.Word {
 	}
 	text, _ := json.Marshal(config) // plain texts always encode
 	return plan.Texts("--kv-transfer-config", string(text))
+}
+
+// transferConfig is vLLM's option with what moves its KV blocks.
+const transferConfig = "kv_transfer_config"
+
+// said is the value of an option in the words of a worker, where it stands, and how often. Of
+// several the last counts: those of cmd come first, then args, then extra_args.
+func (w *Workload) said(r *role, option string) (text string, pos source.Pos, times int) {
+	find := func(list []string, key string) {
+		for i, word := range list {
+			name, value, joined := strings.Cut(word, "=")
+			name = strings.ReplaceAll(name, "-", "_")
+			if name != "__"+option && !strings.HasPrefix(name, "__"+option+".") {
+				continue
+			}
+			if !joined && i+1 < len(list) {
+				value = list[i+1]
+			}
+			text, pos, times = value, r.pos(key), times+1
+		}
+	}
+	command, _ := words(r.Cmd, r.pos("cmd")) // checkCommands complains
+	find(command, "cmd")
+	if v := r.args.Get(option); v != nil {
+		text, pos, times = plainText(v), v.Pos, times+1
+	}
+	find(literals(r.extra), "extra_args")
+	return text, pos, times
+}
+
+// connects reports whether a role's workers move KV blocks by a connector, by vLLM's name for it:
+// as the worker's own words say, else as the connectors that the test names.
+func (w *Workload) connects(r *role, name string) bool {
+	if text, _, times := w.said(r, transferConfig); times > 0 {
+		return strings.Contains(text, name)
+	}
+	return slices.ContainsFunc(r.connectors, func(c string) bool {
+		class, _ := connectors[c]["kv_connector"].(string)
+		return strings.Contains(class, name)
+	})
+}
+
+// plainText is a value as one text: a table as JSON.
+func plainText(v *source.Value) string {
+	if t, ok := v.Any.(*source.Table); ok {
+		plain, _ := json.Marshal(t.Plain()) // plain values always encode
+		return string(plain)
+	}
+	return serving.Scalar(v)
+}
+
+// literals are words whose text the plan knows.
+func literals(list []plan.Word) []string {
+	texts := make([]string, len(list))
+	for i, word := range list {
+		texts[i], _ = word.Literal()
+	}
+	return texts
 }
 
 // hasOption reports whether an option is among words.

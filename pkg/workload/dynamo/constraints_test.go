@@ -33,6 +33,17 @@ func TestConstraints(t *testing.T) {
 	_, err = build("[dynamo.prefill_worker]\nnum_nodes = 0\n"+order, "")
 	require.NoError(t, err, "nobody prefills")
 
+	wide := "[dynamo]\nbackend = \"sglang_dsr1\"\n" + sizes(2, 1)
+	w, err = build(wide, "")
+	require.NoError(t, err)
+	_, err = w.Serve(plan.Cluster{Nodes: 3, GPUsPerNode: 8})
+	require.ErrorContains(t, err, "prefill has a larger tensor parallel size (16) than decode (8)", "sizes that the nodes say")
+	w, err = build(wide, "prefill_tp_le_decode_tp = false")
+	require.NoError(t, err)
+	s, err := w.Serve(plan.Cluster{Nodes: 3, GPUsPerNode: 8})
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(s.Notes, "\n"), "prefill has a larger tensor parallel size (16) than decode (8)")
+
 	_, err = build(order, "prefill_tp = true")
 	require.ErrorContains(t, err, "c.toml:1:1: unknown key")
 	w, err = build("[dynamo.decode_worker.args]\ntensor_parallel_size = 16", "tp_times_pp_le_gpus_per_node = false")

@@ -1,8 +1,8 @@
-// Package dynamo turns a test of NVIDIA Dynamo into roles: workers, aggregated or apart as prefill and decode, the
-// frontend that routes to them, and the services by which they find each other.
+// Package dynamo turns a test of NVIDIA Dynamo into roles: workers, aggregated or apart as prefill
+// and decode, the frontend that routes to them, and the services by which they find each other.
 //
-// It writes commands for the version that the test declares, and decides places, ports and readiness. It measures
-// nothing and knows no scheduler.
+// It writes commands for the version that the test declares, and decides places, ports and
+// readiness. It measures nothing and knows no scheduler.
 package dynamo
 
 import (
@@ -39,6 +39,7 @@ type Workload struct {
 	controller      controller
 	exporter        exporter
 	bases           bases // of the workers' ports
+	anyOrder        bool  // of the tensor parallel sizes of the roles
 	notes           []string
 }
 
@@ -160,8 +161,8 @@ func (w *Workload) settings(p planes) map[string]any {
 // settings are the options of a role's workers, and what else tells them apart.
 func (r *role) settings() map[string]any {
 	m := r.args.Plain()
-	for key, v := range map[string]*source.Value{"extra_args": r.Extra, "workers_per_node": r.table.Get("workers_per_node"),
-		"cmd": r.table.Get("cmd")} {
+	for key, v := range map[string]*source.Value{"extra_args": r.Extra,
+		"workers_per_node": r.table.Get("workers_per_node"), "cmd": r.table.Get("cmd")} {
 		if v != nil {
 			m[key] = v.Plain()
 		}
@@ -169,8 +170,8 @@ func (r *role) settings() map[string]any {
 	return m
 }
 
-// metricsURLs are the pages of counters: the frontend's, those of the workers, and those of the exporters of their
-// nodes.
+// metricsURLs are the pages of counters: the frontend's, those of the workers, and those of the
+// exporters of their nodes.
 func (w *Workload) metricsURLs(list []instance) []plan.Word {
 	page := func(role, port string) plan.Word {
 		return plan.Concat("http://", plan.Addr(role), ":", plan.PortNumber(port), "/metrics")
@@ -234,7 +235,8 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
-	env = slices.Concat(env, []plan.Var{{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}}, // before the port alone did it
+	enabled := []plan.Var{{Name: "DYN_SYSTEM_ENABLED", Value: plan.Text("true")}} // before the port alone did it
+	env = slices.Concat(env, enabled,
 		planes.env(), w.cacheEnv(cl), w.kvbmEnv(s, one, cl))
 	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
 		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
@@ -252,7 +254,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		out.TP, out.PP, out.DP = r.tp, r.pp, r.dp
 	}
 	if r.span > 1 {
-		out.Executor = "mp, because a worker has several nodes"
+		out.Executor = w.executor(r)
 	}
 	s.Config[r.kind] = r.settings()
 	s.Roles = append(s.Roles, out)
@@ -293,8 +295,8 @@ func (w *Workload) registers(r *role) int {
 	return 1
 }
 
-// words are the words of a command: its text, divided as a shell divides it, else the default. Nothing in it is
-// expanded, and JSON keeps its quotes, which CloudAI does not take away either.
+// words are the words of a command: its text, divided as a shell divides it, else the default.
+// Nothing in it is expanded, and JSON keeps its quotes, which CloudAI does not take away either.
 func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	if text == "" {
 		return otherwise, nil
@@ -309,7 +311,8 @@ func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, source.Errorf(pos, "the command %q: %v", text, err)
-	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "="):
+	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "=") &&
+		(len(otherwise) > 0 || !strings.HasPrefix(list[0], "-")):
 		return nil, source.Errorf(pos, "the command %q has no program", text).
 			Hintf("begin with the program; variables stand in extra_env_vars")
 	}
@@ -325,7 +328,8 @@ func (w *Workload) command(text string, pos source.Pos, otherwise ...string) ([]
 	return w.translated(list, pos)
 }
 
-// extraArgs are the words of extra_args: a text that is divided as a shell does, or a list of words.
+// extraArgs are the words of extra_args: a text that is divided as a shell does, or a list of
+// words.
 func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
 	if r.Extra == nil {
 		return nil

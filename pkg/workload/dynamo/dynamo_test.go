@@ -250,7 +250,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// The commands of CloudAI's files work for the version that the image names, whose options have changed.
+// The commands of CloudAI's files work for the version that the image names, whose options have
+// changed.
 //
 // covers: P-24
 func TestCommandsByVersion(t *testing.T) {
@@ -358,7 +359,8 @@ func TestFrugal(t *testing.T) {
 	require.Equal(t, "0,1,2,3", env(roleOf(t, s, "worker"), "CUDA_VISIBLE_DEVICES"))
 }
 
-// A router that knows caches is told what they hold, and AIPerf reads the counters of every process.
+// A router that knows caches is told what they hold, and AIPerf reads the counters of every
+// process.
 //
 // covers: P-13, U-34
 func TestEventsAndCounters(t *testing.T) {
@@ -420,7 +422,8 @@ hf-overrides = { rope = { factor = 2 }, names = ["x"] }
 	require.Equal(t, s.Roles, again.Roles, "the order of options is that of the file")
 }
 
-// What CloudAI's files say of a role is not said twice, and a fixed port is the base of one that is free.
+// What CloudAI's files say of a role is not said twice, and a fixed port is the base of one that is
+// free.
 func TestRolesOfCloudAI(t *testing.T) {
 	s, err := serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.prefill_worker.args]\ndisaggregation-mode = \"prefill\"\n"+
 		"disaggregation-bootstrap-port = 12345\n[dynamo.decode_worker.args]\ndisaggregation-mode = \"decode\"\n"+
@@ -482,7 +485,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// The three forms of connectors are one, and what Dynamo no longer takes by name is told in vLLM's words.
+// The three forms of connectors are one, and what Dynamo no longer takes by name is told in vLLM's
+// words.
 //
 // covers: U-6
 func TestConnectors(t *testing.T) {
@@ -520,7 +524,8 @@ max = 6.5
 cmd = "lmcache_controller --monitor-ports {\"pull\":8300}"
 `
 
-// LMCache's file keeps the order and the types of the table, and names what only the job knows by marks.
+// LMCache's file keeps the order and the types of the table, and names what only the job knows by
+// marks.
 //
 // covers: P-11, U-26, U-28
 func TestLMCache(t *testing.T) {
@@ -535,7 +540,7 @@ lmcache_worker_ports:
 controller_pull_url: ${addr:frontend}:8300
 braces: '{frontend_node}'
 extra_config:
-  nixl_path: /run/lmcache
+  nixl_path: /tmp/profllm-exp_1/lmcache
   out: /run/x
   max: 6.5
 `)}, s.Files[0])
@@ -548,8 +553,8 @@ extra_config:
 	s, err = serve(t, "storage_cache_dir = \"/mnt/fast\"\n"+lmcache, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	text, _ := s.Files[0].Text.Literal()
-	require.Contains(t, text, "nixl_path: /mnt/fast/profllm/exp_1/lmcache\n")
-	require.Contains(t, strings.Join(s.Notes, "\n"), "the run's folder below storage_cache_dir stays there")
+	require.Contains(t, text, "nixl_path: /mnt/fast/profllm-exp_1/lmcache\n")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "the run's folder below /mnt/fast stays on the nodes")
 	prepared, err := Prepared(test(t, "storage_cache_dir = \"/mnt/fast\"\n"+lmcache))
 	require.NoError(t, err)
 	require.Equal(t, []string{"/mnt/fast:/mnt/fast"}, prepared.Mounts, "containers see it")

@@ -5,9 +5,10 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// noteHandoffs notes loads with more requests at once than the prefill workers of the mocker take. Each takes as many
-// as its max_num_seqs (seen in Dynamo 1.6.1: "mocker handoff session limit reached"), and answers every other with an
-// error. Its frontend then counts the worker as gone for a while and answers 503 to all.
+// noteHandoffs notes loads with more requests at once than the prefill workers of the mocker take.
+// Each takes as many as its max_num_seqs (seen in Dynamo 1.6.1: "mocker handoff session limit
+// reached"), and answers every other with an error. Its frontend then counts the worker as gone for
+// a while and answers 503 to all.
 func (w *Workload) noteHandoffs(t scenario.Test) {
 	limit := w.prefill.args.Get("max_num_seqs")
 	each, ok := intOf(limit)
@@ -30,8 +31,8 @@ func (w *Workload) noteHandoffs(t scenario.Test) {
 		}
 	}
 	if room := each * w.prefill.nodes * max(w.prefill.perNode, 1); room < most {
-		w.note(limit.Pos, "prefill_worker.args.max_num_seqs is %d: the prefill workers of the mocker take %d requests at once and "+
-			"refuse any other, which the frontend answers with 503, but the load has %d; raise max_num_seqs or lower the "+
+		w.note(limit.Pos, "prefill_worker.args.max_num_seqs is %d: the prefill workers of the mocker take %d requests "+
+			"at once and refuse any other, which the frontend answers with 503, but the load has %d; raise max_num_seqs or lower the "+
 			"concurrency", each, room, most)
 	}
 }

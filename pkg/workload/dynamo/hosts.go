@@ -45,8 +45,8 @@ func firstTwice(hosts []string) string {
 // hosted reports whether a role names its hosts.
 func (w *Workload) hosted() bool { return len(w.prefill.hosts)+len(w.decode.hosts) > 0 }
 
-// hosts are those of the job where roles name theirs: all of them and those of the test, in the order in which Slurm is
-// expected to give them.
+// hosts are those of the job where roles name theirs: all of them and those of the test, in the
+// order in which Slurm is expected to give them.
 func (w *Workload) hosts() []string {
 	list := slices.Concat(w.prefill.hosts, w.decode.hosts)
 	if v := w.written.Get("nodes"); v != nil {
@@ -113,16 +113,20 @@ func (w *Workload) roleNodes(nodes int) (decode, prefill []int, err error) {
 		return nil, nil, source.Errorf(w.nodesPos(), "the workers name %d hosts, but the job has %d nodes", len(hosts),
 			nodes).Hintf("remove num_nodes, and name the hosts of the job in nodes of the workers only")
 	}
-	if decode = indices(hosts, w.decode.hosts); len(decode) == 0 {
-		decode = upTo(0, d)
+	decode, prefill = indices(hosts, w.decode.hosts), indices(hosts, w.prefill.hosts)
+	rest := func(count int, others []int) []int { // the nodes that the other role leaves, where there are enough for both
+		free := slices.DeleteFunc(upTo(0, nodes), func(n int) bool { return nodes >= p+d && slices.Contains(others, n) })
+		return free[:min(count, len(free))]
 	}
-	if prefill = indices(hosts, w.prefill.hosts); len(prefill) == 0 {
-		free := slices.DeleteFunc(upTo(0, nodes), func(n int) bool { return nodes >= p+d && slices.Contains(decode, n) })
-		prefill = free[:min(p, len(free))]
+	if len(decode) == 0 {
+		decode = rest(d, prefill)
 	}
-	if len(prefill) < p {
-		return nil, nil, source.Errorf(w.nodesPos(), "%d nodes are left for %d of prefill", len(prefill), p).
-			Hintf("name the hosts of prefill as well")
+	if len(prefill) == 0 {
+		prefill = rest(p, decode)
+	}
+	if len(prefill) < p || len(decode) < d {
+		return nil, nil, source.Errorf(w.nodesPos(), "%d nodes are left for %d of prefill, and %d for %d of decode",
+			len(prefill), p, len(decode), d).Hintf("name the hosts of both roles")
 	}
 	used := slices.Concat(decode, prefill)
 	slices.Sort(used)
@@ -149,8 +153,8 @@ func indices(all, some []string) (list []int) {
 	return list
 }
 
-// orderScript ends the job if Slurm gives its hosts in another order than the plan has, by which workers stand on
-// nodes.
+// orderScript ends the job if Slurm gives its hosts in another order than the plan has, by which
+// workers stand on nodes.
 const orderScript = `[ "${@:SLURM_PROCID+1:1}" = "$SLURMD_NODENAME" ] || ` +
 	`{ echo "node $SLURM_PROCID of the job is $SLURMD_NODENAME, ` +
 	`but the plan puts workers as if it were ${*:SLURM_PROCID+1:1}"; exit 1; }`

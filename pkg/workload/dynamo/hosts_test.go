@@ -36,8 +36,8 @@ func nodesOfTest(s *scenario.Test, list ...string) {
 	s.Table.Set("nodes", &source.Value{Any: items})
 }
 
-// Roles can name their hosts. The job asks for them all, and each worker stands on the host that its role names, in
-// whatever order the hosts are named.
+// Roles can name their hosts. The job asks for them all, and each worker stands on the host that
+// its role names, in whatever order the hosts are named.
 //
 // covers: P-7, U-12
 func TestHostsOfRoles(t *testing.T) {
@@ -53,6 +53,8 @@ func TestHostsOfRoles(t *testing.T) {
 		{named("n2", "n1,n2"), nil, "n1 n2", "decode 0,1 prefill 1"},
 		{"[dynamo.prefill_worker]\nnodes = \"n7\"", []string{"n[5-6]"}, "n5 n6 n7", "decode 0 prefill 2"},
 		{"[dynamo.decode_worker]\nnodes = \"n5\"", []string{"n6"}, "n5 n6", "decode 0 prefill 1"},
+		{"[dynamo.prefill_worker]\nnodes = \"n5\"", []string{"n6"}, "n5 n6", "decode 1 prefill 0"},
+		{"[dynamo.prefill_worker]\nnodes = \"n5\"", nil, "n5", "decode 0 prefill 0"},
 		{"[dynamo.prefill_worker]\nnum_nodes = 0\n[dynamo.decode_worker]\nnodes = \"n5,n6\"", nil, "n5 n6", "worker 0,1"},
 	} {
 		prepared, err := prepare(t, c.args, func(s *scenario.Test) {
@@ -106,7 +108,8 @@ func TestOrderOfHosts(t *testing.T) {
 	}
 }
 
-// A test without the variable in which CloudAI's files expand Slurm's list of nodes is planned like one with it.
+// A test without the variable in which CloudAI's files expand Slurm's list of nodes is planned like
+// one with it.
 //
 // covers: P-6, U-11
 func TestNodeListIsNotNeeded(t *testing.T) {
@@ -123,8 +126,8 @@ func TestNodeListIsNotNeeded(t *testing.T) {
 	require.Equal(t, a.Roles, b.Roles)
 }
 
-// The frontend stands with the first worker of decode, or on a node that the test names, and LMCache's controller, whose
-// workers look for it there, with it.
+// The frontend stands with the first worker of decode, or on a node that the test names, and
+// LMCache's controller, whose workers look for it there, with it.
 func TestFrontendNode(t *testing.T) {
 	s, err := serve(t, "[dynamo]\nfrontend_node = 2\n"+strings.TrimPrefix(lmcache, "[dynamo]\n"), plan.Cluster{Nodes: 3, GPUsPerNode: 1})
 	require.NoError(t, err)

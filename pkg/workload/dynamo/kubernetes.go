@@ -194,6 +194,11 @@ func (r *role) workers(perNode int) int {
 // addPods adds a role that is all workers of a kind.
 func (w *Workload) addPods(s *plan.Service, r *role, cl plan.Cluster) error {
 	r.wide(cl.GPUsPerNode)
+	if r.kind == prefill { // decode came before
+		if err := w.checkOrder(); err != nil {
+			return err
+		}
+	}
 	if err := w.checkSpan(r, upTo(0, r.nodes)); err != nil {
 		return err
 	}

@@ -2,14 +2,14 @@ package dynamo
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// cuFile is the name of cuFile's settings, by which caches write to storage past the CPUs, below the run's files.
+// cuFile is the name of cuFile's settings, by which caches write to storage past the CPUs, below
+// the run's files.
 const cuFile = "cufile.json"
 
 // cuFileSettings are CloudAI's (its ai_dynamo.sh, setup_cufile).
@@ -27,30 +27,20 @@ func cuFileSettings(logs, level string) string {
 
 // kvbm reports whether workers of a role have KVBM, Dynamo's manager of KV blocks.
 func (w *Workload) kvbm(r *role) bool {
-	if r.nodes == 0 || w.backend.module != "dynamo.vllm" {
-		return false
-	}
-	if v := r.args.Get("kv_transfer_config"); v != nil {
-		return usesKVBM(v)
-	}
-	return slices.Contains(r.connectors, "kvbm")
+	return r.nodes > 0 && w.backend.module == "dynamo.vllm" && w.connects(r, kvbmConnector)
 }
 
-// usesKVBM reports whether vLLM's own words name KVBM's connector.
-func usesKVBM(v *source.Value) bool { return says(v, "DynamoConnector") }
+// hasKVBM reports whether any worker has it.
+func (w *Workload) hasKVBM() bool { return w.kvbm(&w.prefill) || w.kvbm(&w.decode) }
 
-// says reports whether vLLM's words about connectors name one.
-func says(v *source.Value, name string) bool {
-	text, _ := v.Text()
-	if t, ok := v.Any.(*source.Table); ok {
-		plain, _ := json.Marshal(t.Plain())
-		text = string(plain)
-	}
-	return strings.Contains(text, name)
-}
+// kvbmConnector is vLLM's name of KVBM's connector.
+const kvbmConnector = "DynamoConnector"
 
 // connectorPos is where the connectors of a role are named.
 func (r *role) connectorPos(w *Workload) source.Pos {
+	if _, pos, times := w.said(r, transferConfig); times > 0 && !r.args.Has("connector") {
+		return pos
+	}
 	if r.args.Has("connector") {
 		return r.args.PosOf("connector")
 	}
@@ -67,7 +57,7 @@ func (w *Workload) addKVBM(s *plan.Service, cl plan.Cluster) {
 		level = "INFO"
 	}
 	s.Files = append(s.Files, plan.File{Name: cuFile, Text: plan.Text(cuFileSettings(cl.Dir+"/logs", level))})
-	if w.kvbm(&w.prefill) || w.kvbm(&w.decode) {
+	if w.hasKVBM() {
 		w.addStorage(s, cl, "kvbm")
 	}
 }

@@ -28,7 +28,8 @@ func serveWith(t *testing.T, args string, variables map[string]string, c plan.Cl
 	return service
 }
 
-// Every worker with KVBM has its ports, its folder and cuFile's settings, on whichever node it stands.
+// Every worker with KVBM has its ports, its folder and cuFile's settings, on whichever node it
+// stands.
 //
 // covers: U-6, U-33
 func TestKVBM(t *testing.T) {
@@ -40,7 +41,7 @@ func TestKVBM(t *testing.T) {
 		require.Equal(t, 1, p.Nodes.Offset, "not on the frontend's node")
 		require.Equal(t, "${port:prefill_1_kvbm_pub}", env(p, "DYN_KVBM_LEADER_ZMQ_PUB_PORT"))
 		require.Equal(t, "${port:prefill_1_kvbm_ack}", env(p, "DYN_KVBM_LEADER_ZMQ_ACK_PORT"))
-		require.Equal(t, "/mnt/fast/profllm/exp_1/kvbm", env(p, "DYN_KVBM_DISK_CACHE_DIR"))
+		require.Equal(t, "/mnt/fast/profllm-exp_1/kvbm", env(p, "DYN_KVBM_DISK_CACHE_DIR"))
 		require.Equal(t, "/run/files/cufile.json", env(p, "CUFILE_ENV_PATH_JSON"))
 		require.Equal(t, "${port:prefill_1_kvbm_metrics}", env(p, "DYN_KVBM_METRICS_PORT"))
 		require.Contains(t, argv(p), `"kv_connector":"DynamoConnector"`)
@@ -96,8 +97,8 @@ func TestCuFile(t *testing.T) {
 	require.Empty(t, s.Files, "nobody asks for it")
 }
 
-// A file of the user's for LMCache is read as it is, and one that the table makes wins over it. The engine must be told
-// to use LMCache.
+// A file of the user's for LMCache is read as it is, and one that the table makes wins over it. The
+// engine must be told to use LMCache.
 //
 // covers: U-27, U-31
 func TestLMCacheOfTheUser(t *testing.T) {
@@ -130,5 +131,57 @@ func TestRuntimeFile(t *testing.T) {
 
 	s, err = serve(t, "startup_cmd = \"mount /x\"\n[dynamo]", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
-	require.NotContains(t, argv(roleOf(t, s, "decode")), "localize", "it says nothing of files")
+	require.Contains(t, argv(roleOf(t, s, "decode")), "localize", "a program that it calls may write the file")
+	s, err = serve(t, "startup_cmd = \"\"\n[dynamo]", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.NotContains(t, argv(roleOf(t, s, "decode")), "localize", "nothing runs before")
+}
+
+// Connectors in extra_args count as those in args do.
+//
+// covers: U-6, U-31
+func TestConnectorsInExtraArgs(t *testing.T) {
+	two := plan.Cluster{Nodes: 2, GPUsPerNode: 1}
+	const head = "[dynamo.decode_worker]\nextra_args = "
+	for _, extra := range []string{
+		`'--kv-transfer-config {"kv_connector":"DynamoConnector","kv_role":"kv_both"}'`,
+		`["--kv-transfer-config", '{"kv_connector":"DynamoConnector"}']`,
+		`"--kv_transfer_config.kv_connector=DynamoConnector"`,
+	} {
+		s, err := serve(t, head+extra, two)
+		require.NoError(t, err, extra)
+		require.Equal(t, "/tmp/profllm-exp_1/kvbm", env(roleOf(t, s, "decode"), "DYN_KVBM_DISK_CACHE_DIR"), extra)
+	}
+	nixl := `'--kv-transfer-config {"kv_connector":"NixlConnector"}'`
+	_, err := serve(t, head+nixl+"\n[dynamo.decode_worker.args]\nconnector = \"kvbm\"", two)
+	require.ErrorContains(t, err, "connector names kvbm, but kv_transfer_config (t.toml:2:")
+	s, err := serve(t, head+nixl+"\n[dynamo.decode_worker.args.kv_transfer_config]\nkv_connector = \"DynamoConnector\"", two)
+	require.NoError(t, err)
+	require.Empty(t, env(roleOf(t, s, "decode"), "DYN_KVBM_DISK_CACHE_DIR"), "vLLM takes the last")
+	for extra, noted := range map[string]bool{nixl: true, strings.ReplaceAll(nixl, "NixlConnector", "LMCacheConnectorV1"): false} {
+		s, err := serve(t, lmcache+"[dynamo.decode_worker]\nextra_args = "+extra, two)
+		require.NoError(t, err)
+		require.Equal(t, noted, strings.Contains(strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache"), extra)
+	}
+}
+
+// The folder of blocks is on the nodes, and where it is the plan says, not a variable of the test.
+func TestStorageOfBlocks(t *testing.T) {
+	const args = "[dynamo.decode_worker.args]\nconnector = \"kvbm\""
+	names := map[string]string{"DYN_KVBM_DISK_CACHE_DIR": "/x", "DYN_KVBM_METRICS_PORT": "1", "DYN_KVBM_METRICS": "1",
+		"CUFILE_ENV_PATH_JSON": "/y"}
+	s := serveWith(t, args, names, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	none := serveWith(t, "[dynamo]", names, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.Contains(t, strings.Join(s.Notes, "\n"), "the run's folder below /tmp stays on the nodes")
+	for _, name := range []string{"DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT", "CUFILE_ENV_PATH_JSON"} {
+		require.Contains(t, strings.Join(s.Notes, "\n"), name+" has no effect")
+		require.NotContains(t, strings.Join(none.Notes, "\n"), name+" has no effect", "without KVBM it counts")
+	}
+	prepared, err := Prepared(test(t, args))
+	require.NoError(t, err)
+	require.Contains(t, prepared.Mounts, "/tmp:/tmp", "containers see it")
+	for _, dir := range []string{"", "cache", "/", "/x/..", "/a:b", "/a,b"} {
+		_, err := serve(t, "storage_cache_dir = \""+dir+"\"\n"+args, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		require.ErrorContains(t, err, "t.toml:1:1: storage_cache_dir is \""+dir+"\", must be an absolute path", dir)
+	}
 }

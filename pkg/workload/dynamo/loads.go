@@ -11,8 +11,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// Prepared is a test in profllm's own words: what measures it, with which loads, and as many nodes as its roles have
-// if it names none. CloudAI has all of that in cmd_args.
+// Prepared is a test in profllm's own words: what measures it, with which loads, and as many nodes
+// as its roles have if it names none. CloudAI has all of that in cmd_args.
 func Prepared(t scenario.Test) (scenario.Test, error) {
 	w, err := read(t, false)
 	if err != nil {
@@ -75,8 +75,8 @@ type loads struct {
 	complaints *source.Complaints
 }
 
-// serverCounts has AIPerf count tokens by the server's usage. Of the mocker's answers, whose words are made up, its own
-// count is another.
+// serverCounts has AIPerf count tokens by the server's usage. Of the mocker's answers, whose words
+// are made up, its own count is another.
 const serverCounts = "use_server_token_count"
 
 func (l *loads) prepare(cfg *Config, simulated bool) {
@@ -156,7 +156,8 @@ func (l *loads) tool(t *source.Table, key string) tool {
 	return x
 }
 
-// arguments are the options of a client, with underscores in their names, and the words behind them.
+// arguments are the options of a client, with underscores in their names, and the words behind
+// them.
 func (x *tool) arguments(c *source.Complaints) *source.Table {
 	args := spelled(x.Args, c)
 	if x.Extra != nil {
@@ -177,8 +178,8 @@ func (l *loads) program(cmd string, pos source.Pos) config.Words {
 	return list
 }
 
-// phases puts aiperf_phases in the place of the phases of a test. The command between two stands behind each but the
-// last.
+// phases puts aiperf_phases in the place of the phases of a test. The command between two stands
+// behind each but the last.
 func (l *loads) phases(v *source.Value, base tool) {
 	list, ok := v.Any.([]*source.Value)
 	if !ok {
@@ -232,7 +233,8 @@ type accuracy struct {
 // accuracyPlaceholders may stand in cli.
 var accuracyPlaceholders = []string{"artifact_dir", "endpoint", "model", "result_dir", "url"}
 
-// accuracy makes the program that asks for accuracy the evaluation of the test, behind its last load.
+// accuracy makes the program that asks for accuracy the evaluation of the test, behind its last
+// load.
 func (l *loads) accuracy(t *source.Table, endpoint string) {
 	if l.test.EvalArgs != nil {
 		l.complaints.Add(source.Errorf(t.Pos, "the test has aiperf_accuracy and semantic_eval_cmd_args").

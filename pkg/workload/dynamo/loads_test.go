@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Loads of cmd_args become the phases of the test: the arguments of each over those of all, the command between two
-// behind each but the last.
+// Loads of cmd_args become the phases of the test: the arguments of each over those of all, the
+// command between two behind each but the last.
 //
 // covers: P-1, P-5, P-26
 func TestPhases(t *testing.T) {
@@ -48,7 +48,8 @@ setup-cmd = "other"
 	require.Equal(t, "other", *p.Phases[2].BeforeLoad)
 }
 
-// A phase can have a client of its own, and say whether it is the last if it fails. An empty list is one load.
+// A phase can have a client of its own, and say whether it is the last if it fails. An empty list
+// is one load.
 //
 // covers: U-37
 func TestKeysOfAPhase(t *testing.T) {

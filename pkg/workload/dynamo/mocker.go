@@ -12,8 +12,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// MockerTemplate is the value of test_template_name of CloudAI's tests of the mocker alone. They are those of
-// Template with other names.
+// MockerTemplate is the value of test_template_name of CloudAI's tests of the mocker alone. They
+// are those of Template with other names.
 const MockerTemplate = "DynamoMocker"
 
 // NewMocker is New for a test of the mocker alone.
@@ -39,7 +39,8 @@ func PreparedMocker(t scenario.Test) (scenario.Test, error) {
 	return prepared, err
 }
 
-// mocker is [cmd_args] of such a test. Keys of its tables that are not here are options of the programs.
+// mocker is [cmd_args] of such a test. Keys of its tables that are not here are options of the
+// programs.
 type mocker struct {
 	Image     *string       `toml:"docker_image_url"` // Image of every process; default: none, with launcher "bare".
 	Model     *string       `toml:"model_path"`       // Hugging Face id or path; default Qwen/Qwen3-0.6B.

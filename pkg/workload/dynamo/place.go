@@ -3,6 +3,7 @@ package dynamo
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -26,8 +27,8 @@ type instance struct {
 // Nodes is how many nodes a test needs that names none: each role has nodes of its own.
 func (w *Workload) Nodes() int { return w.prefill.nodes + w.decode.nodes }
 
-// place puts the workers on nodes: decode on the first, prefill on the next, or from the first on where there are too
-// few for both. This is CloudAI's order.
+// place puts the workers on nodes: decode on the first, prefill on the next, or from the first on
+// where there are too few for both. This is CloudAI's order.
 func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	p, d := &w.prefill, &w.decode
 	decode, prefill, err := w.roleNodes(cl.Nodes)
@@ -44,6 +45,9 @@ func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	}
 	p.wide(len(all))
 	d.wide(len(all))
+	if err := w.checkOrder(); err != nil {
+		return nil, err
+	}
 	shared := slices.ContainsFunc(prefill, func(n int) bool { return slices.Contains(decode, n) })
 	list, err := w.onNodes(d, decode, all, 0, shared)
 	if err == nil && p.nodes > 0 {
@@ -82,8 +86,9 @@ func sharing(p, d int) string {
 	return fmt.Sprintf(", or %d for shared ones", max(p, d))
 }
 
-// onNodes are the workers of a role on its nodes. Each takes the next of a node's GPUs, behind those that another role
-// has; the only one of a node that it has to itself takes them all. One over several nodes has the same on each.
+// onNodes are the workers of a role on its nodes. Each takes the next of a node's GPUs, behind
+// those that another role has; the only one of a node that it has to itself takes them all. One
+// over several nodes has the same on each.
 func (w *Workload) onNodes(r *role, nodes, all []int, taken int, shared bool) ([]instance, error) {
 	if err := w.checkSpan(r, nodes); err != nil {
 		return nil, err
@@ -199,8 +204,7 @@ type role struct {
 	tp, pp  int
 	dp      int
 	whole   bool // sglang_dsr1 without sizes: all GPUs of its nodes
-	// ranks of attention that share those of tp; 0: none are said
-	attention int
+	all     int  // GPUs of the nodes of such a worker; 0: not known
 
 	connectors []string
 }
@@ -258,7 +262,8 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 		r.connectors = connectorNames(w.service.Connector, c)
 	}
 	r.tp, r.pp, r.dp = r.size(w.backend.tp, c), r.size(w.backend.pp, c), r.size(w.backend.dp, c)
-	if isOn(r.args.Get(w.backend.attention)) {
+	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
+	if w.backend.attention != "" && (isOn(r.args.Get(w.backend.attention)) || hasOption(r.extra, attention)) {
 		r.dp = 1
 	}
 	r.whole = w.service.Backend == dsr1 && r.sizePos() == r.table.Pos
@@ -271,8 +276,8 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	return r
 }
 
-// agrees reports whether an option that profllm sets is written, and says the same. What a worker of an aggregated
-// service is told of prefill and decode is left out.
+// agrees reports whether an option that profllm sets is written, and says the same. What a worker
+// of an aggregated service is told of prefill and decode is left out.
 func (r *role) agrees(key string, v *source.Value) bool {
 	text, _ := v.Text()
 	on, isBool := v.Bool()

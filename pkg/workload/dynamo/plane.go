@@ -104,7 +104,8 @@ const (
 var etcdOptions = []string{"--name", "--data-dir", "--listen-client-urls", "--advertise-client-urls", "--listen-peer-urls",
 	"--initial-advertise-peer-urls", "--initial-cluster"}
 
-// addControl adds etcd and NATS where they are needed, on the first node. The workers start once they are ready.
+// addControl adds etcd and NATS where they are needed, on the first node. The workers start once
+// they are ready.
 func (w *Workload) addControl(s *plan.Service, p planes) {
 	first := plan.Slice{Offset: 0, Count: 1}
 	helper := func(name, health string, port string, argv []plan.Word) {

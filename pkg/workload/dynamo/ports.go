@@ -8,8 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// bases is [cmd_args.dynamo.ports]. The ports of one node lie plan.Slots apart, since every port moves with the job's
-// slot; the defaults leave room for maxWorkers of each role.
+// bases is [cmd_args.dynamo.ports]. The ports of one node lie plan.Slots apart, since every port
+// moves with the job's slot; the defaults leave room for maxWorkers of each role.
 type bases struct {
 	System      int `toml:"system"`       // Health and metrics of a worker; default 15000.
 	NIXL        int `toml:"nixl"`         // NIXL's side channel; default 18300.
@@ -75,8 +75,8 @@ func (w *Workload) vllmEnv(s *plan.Service, one instance) []plan.Var {
 	}
 }
 
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that asks. Since 1.0
-// nothing else makes it do so.
+// events is the option by which a worker of vLLM publishes what its cache holds, for a router that
+// asks. Since 1.0 nothing else makes it do so.
 func (w *Workload) events(one instance) []plan.Word {
 	r := one.role
 	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||

@@ -17,15 +17,16 @@ type change struct {
 	why    string // it can be left out; "" if it cannot
 }
 
-// changes are those of the frontend and of the workers, read from the released packages 1.1.1 and 1.6.1.
+// changes are those of the frontend and of the workers, read from the released packages 1.1.1 and
+// 1.6.1.
 var changes = []change{
 	{option: "--is-prefill-worker"}, {option: "--is-decode-worker"},
 	{"--router-reset-states", statelessKV, "each run starts with a router that knows nothing"},
 	{"--durable-kv-events", statelessKV, ""},
 }
 
-// translated is a command for the version of the service: without options that this version dropped, if nothing is
-// lost, and without those that profllm writes itself.
+// translated is a command for the version of the service: without options that this version
+// dropped, if nothing is lost, and without those that profllm writes itself.
 func (w *Workload) translated(command []string, pos source.Pos) ([]plan.Word, error) {
 	command = slices.Clone(command)
 	for _, x := range changes {
@@ -73,17 +74,17 @@ var version = regexp.MustCompile(`^\d+(\.\d+)*`)
 func (w *Workload) checkVersion(c *source.Complaints) {
 	s := &w.service
 	if !version.MatchString(s.Version) {
-		c.Add(source.Errorf(w.table.PosOf("version"), "dynamo.version %q is no version: it must begin with a number", s.Version).
-			Hintf("write the version that is in the image: version = %q", newest))
+		c.Add(source.Errorf(w.table.PosOf("version"), "dynamo.version %q is no version: it must begin with a number",
+			s.Version).Hintf("write the version that is in the image: version = %q", newest))
 		s.Version = newest
 	} else if !w.table.Has("version") && imageVersion(w.cfg.DockerImageURL) == "" && s.Backend != "mocker" {
-		w.note(w.table.Pos, "the image says no version of Dynamo: the commands have the options of %s; set dynamo.version if it "+
-			"is another", newest)
+		w.note(w.table.Pos, "the image says no version of Dynamo: the commands have the options of %s; set dynamo.version "+
+			"if it is another", newest)
 	}
 }
 
-// checkCommands refuses commands that cannot be divided, and options of workers that the plan must know and stand where
-// it does not look.
+// checkCommands refuses commands that cannot be divided, and options of workers that the plan must
+// know and stand where it does not look.
 func (w *Workload) checkCommands(c *source.Complaints) {
 	for _, key := range []string{"ingress_cmd", "etcd_cmd", "nats_cmd"} {
 		text, _ := w.table.Get(key).Text()
@@ -108,7 +109,8 @@ func (w *Workload) checkCommands(c *source.Complaints) {
 	}
 }
 
-// owned reports whether an option says what the plan must know: the model, the sizes, ports, the role.
+// owned reports whether an option says what the plan must know: the model, the sizes, ports, the
+// role.
 func (w *Workload) owned(option string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_")
 	b := w.backend
@@ -154,7 +156,8 @@ func (w *Workload) noEffect() {
 	}
 }
 
-// noEffectOfNames notes models that workers name and that dynamo.model replaces, and variables that the plan sets.
+// noEffectOfNames notes models that workers name and that dynamo.model replaces, and variables that
+// the plan sets.
 func (w *Workload) noEffectOfNames() {
 	for _, r := range []*role{&w.prefill, &w.decode} {
 		for _, key := range modelKeys {
@@ -164,7 +167,7 @@ func (w *Workload) noEffectOfNames() {
 		}
 	}
 	for _, name := range plannedVariables {
-		if w.env.Has(name) {
+		if w.env.Has(name) && w.plans(name) {
 			w.note(w.env.PosOf(name), "%s has no effect: the plan gives each process its own", name)
 		}
 	}
@@ -176,14 +179,30 @@ func (w *Workload) noEffectOfNames() {
 
 // plannedVariables are those that every process gets by itself.
 var plannedVariables = []string{"DYN_SYSTEM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT", "DYN_VLLM_KV_EVENT_PORT",
-	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "ETCD_ENDPOINTS", "NATS_SERVER"}
+	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT",
+	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER"}
+
+// plans reports whether this test's plan sets such a variable, which a test without KVBM or caches
+// may not need.
+func (w *Workload) plans(name string) bool {
+	switch name {
+	case cuFileVariable:
+		return w.stores()
+	case "DYN_KVBM_DISK_CACHE_DIR":
+		return w.hasKVBM()
+	case "DYN_KVBM_METRICS_PORT":
+		return w.hasKVBM() && w.kvbmMeasured()
+	}
+	return true
+}
 
 // notYet are complaints about tests that can be read, and cannot run as they are.
 func (w *Workload) notYet() (list []*source.Error) {
 	for _, r := range []*role{&w.prefill, &w.decode} {
-		if v := r.args.Get("kv_transfer_config"); v != nil && slices.Contains(r.connectors, "kvbm") && !usesKVBM(v) {
+		_, pos, times := w.said(r, transferConfig)
+		if times > 0 && slices.Contains(r.connectors, "kvbm") && !w.connects(r, kvbmConnector) {
 			list = append(list, source.Errorf(r.connectorPos(w), "%s: connector names kvbm, but kv_transfer_config (%s), which "+
-				"wins, does not: KVBM would not run", r.label(), v.Pos).
+				"wins, does not: KVBM would not run", r.label(), pos).
 				Hintf("remove kv_transfer_config, or write KVBM's connector there"))
 		}
 	}

@@ -4,21 +4,17 @@ import (
 	"cmp"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 )
 
-// addSetup adds what runs on every node before the service: startup_cmd, whose failure ends the job, and
-// node_setup_cmd, whose failure does not. Both are shell text.
+// addSetup adds what runs on every node before the service: startup_cmd, whose failure ends the
+// job, and node_setup_cmd, whose failure does not. Both are shell text.
 func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
-	if text := w.cfg.StartupCmd; text != nil && *text != "" {
-		script := *text
-		if w.localizes() {
-			script = runtimeFile(cl) + script
-		}
+	if w.localizes() {
+		script := runtimeFile(cl) + *w.cfg.StartupCmd
 		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script),
 			Log: "logs/startup-%t.log"}
 		if image := w.cfg.StartupImage; image != nil {
@@ -32,20 +28,18 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	}
 }
 
-// runtimeVariable names the file in which startup_cmd says what each node's servers shall read in place of what stands
-// in their files.
+// runtimeVariable names the file in which startup_cmd says what each node's servers shall read in
+// place of what stands in their files.
 const runtimeVariable = "CLOUDAI_RUNTIME_FILE"
 
-// localizes reports whether startup_cmd writes that file.
-func (w *Workload) localizes() bool {
-	return w.cfg.StartupCmd != nil && strings.Contains(*w.cfg.StartupCmd, runtimeVariable)
-}
+// localizes reports whether something may write that file: startup_cmd, or a program that it calls.
+func (w *Workload) localizes() bool { return given(w.cfg.StartupCmd) }
 
 // runtimeFile tells startup_cmd which file that is.
 func runtimeFile(cl plan.Cluster) string {
 	dir := shell.Quote(path.Join(cl.Dir, "runtime"))
-	return "mkdir -p " + dir + " && export " + runtimeVariable + "=" + dir + `/"${SLURMD_NODENAME:-$(hostname)}".json || exit
-`
+	return "mkdir -p " + dir + " && export " + runtimeVariable + "=" + dir +
+		`/"${SLURMD_NODENAME:-$(hostname)}".json || exit` + "\n"
 }
 
 // localized is a worker's command, which reads the files of its node.
@@ -79,8 +73,8 @@ func (w *Workload) checkExporter(c *source.Complaints) {
 	w.exporter.Port = cmp.Or(w.exporter.Port, exporterPort)
 }
 
-// addExporter adds NVIDIA's exporter of GPU metrics on every node, in its own container. The workers start once each
-// answers.
+// addExporter adds NVIDIA's exporter of GPU metrics on every node, in its own container. The
+// workers start once each answers.
 func (w *Workload) addExporter(s *plan.Service, cl plan.Cluster) {
 	if !w.exporter.Enabled {
 		return

@@ -12,8 +12,8 @@ import (
 // dsr1 is CloudAI's name of SGLang with one worker of each role over all of the role's nodes.
 const dsr1 = "sglang_dsr1"
 
-// headlessSince is the oldest version of whose vLLM worker it is known that others than the first run without serving
-// (its package, dynamo/vllm/backend_args.py).
+// headlessSince is the oldest version of whose vLLM worker it is known that others than the first
+// run without serving (its package, dynamo/vllm/backend_args.py).
 const headlessSince = "1.1.1"
 
 // readSpan reads over how many nodes a worker of the role goes.
@@ -37,13 +37,14 @@ func (r *role) readSpan(backend string, c *source.Complaints) {
 	}
 }
 
-// wide fills in the sizes that a worker of sglang_dsr1 has if the test names none: all GPUs of its nodes.
+// wide fills in the sizes that a worker of sglang_dsr1 has if the test names none: all GPUs of its
+// nodes.
 func (r *role) wide(gpus int) {
 	if !r.whole {
 		return
 	}
 	if all := gpus * r.span; all > 0 {
-		r.tp, r.attention = all, all
+		r.tp, r.all = all, all
 	}
 }
 
@@ -65,6 +66,9 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 	case w.service.Backend == "vllm" && r.dp > 1:
 		return source.Errorf(pos, "%s: data parallelism in a worker over several nodes is not supported", r.label()).
 			Hintf("remove data_parallel_size, and start more workers")
+	case w.backend.module == sglang.module && r.dp > 1:
+		return source.Errorf(r.sizePos(), "%s: SGLang has data parallelism over several nodes with DP attention only",
+			r.label()).Hintf("set enable_dp_attention = true, with the tensor parallel size of the whole worker; or start more workers")
 	case len(nodes)%r.span != 0:
 		return source.Errorf(pos, "%s has %d nodes, which workers of %d nodes do not divide", r.label(), len(nodes), r.span).
 			Hintf("set num_nodes to a multiple of nodes_per_worker")
@@ -75,6 +79,9 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 		return source.Errorf(r.pos("workers_per_node"), "%s: %d workers share nodes, but each has %d", r.label(),
 			r.perNode, r.span).Hintf("remove workers_per_node")
 	}
+	if err := w.checkExecutor(r); err != nil {
+		return err
+	}
 	for i := 0; i < len(nodes); i += r.span {
 		if nodes[i+r.span-1] != nodes[i]+r.span-1 {
 			return source.Errorf(r.pos("nodes"), "%s.nodes: the nodes of one worker do not follow each other", r.label()).
@@ -84,7 +91,36 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 	return nil
 }
 
-// overNodes is the command of a worker, which every node runs: `profllm job rank` adds what differs.
+// executors are those by which vLLM goes over several nodes without Ray (its ParallelConfig).
+var executors = []string{"mp", "uni", "external_launcher"}
+
+const executorOption = "distributed_executor_backend"
+
+// checkExecutor refuses an executor with which vLLM takes no --nnodes above 1.
+func (w *Workload) checkExecutor(r *role) error {
+	name, pos, times := w.said(r, executorOption)
+	switch {
+	case w.service.Backend != "vllm" || times == 0:
+		return nil
+	case times > 1:
+		return source.Errorf(pos, "%s says %s %d times", r.label(), executorOption, times).Hintf("keep it in args only")
+	case !slices.Contains(executors, name):
+		return source.Errorf(pos, "%s: %s is %q, but vLLM over several nodes needs one of %s", r.label(), executorOption,
+			name, strings.Join(executors, ", ")).Hintf("remove it: profllm sets mp")
+	}
+	return nil
+}
+
+// executor says in the record how a worker over several nodes runs.
+func (w *Workload) executor(r *role) string {
+	if name, _, times := w.said(r, executorOption); w.service.Backend == "vllm" && times > 0 {
+		return name + ", as the test says"
+	}
+	return "mp, because a worker has several nodes"
+}
+
+// overNodes is the command of a worker, which every node runs: `profllm job rank` adds what
+// differs.
 func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []plan.Word {
 	n := one.nodes.Count
 	if n == 1 {
@@ -96,7 +132,7 @@ func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []
 	count := plan.Texts("--nnodes", strconv.Itoa(n))
 	rank := plan.Texts("job", "rank", "--option=--node-rank")
 	if w.service.Backend == "vllm" {
-		if !one.role.args.Has("distributed_executor_backend") {
+		if _, _, times := w.said(one.role, executorOption); times == 0 {
 			argv = append(argv, plan.Texts("--distributed-executor-backend", "mp")...)
 		}
 		argv = slices.Concat(argv, count,
@@ -113,10 +149,14 @@ func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []
 
 // wideOptions are the sizes of a worker of sglang_dsr1 that the test leaves open.
 func (w *Workload) wideOptions(r *role) []plan.Word {
-	if !r.whole || r.attention == 0 {
+	if !r.whole || r.all == 0 {
 		return nil
 	}
-	words := plan.Texts("--tp-size", strconv.Itoa(r.tp), "--dp-size", strconv.Itoa(r.attention))
+	words := plan.Texts("--tp-size", strconv.Itoa(r.tp))
+	if v := r.args.Get(w.backend.attention); v != nil && !isOn(v) {
+		return words
+	}
+	words = append(words, plan.Texts("--dp-size", strconv.Itoa(r.all))...)
 	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
 	if !isOn(r.args.Get(w.backend.attention)) && !hasOption(r.extra, attention) {
 		words = append(words, plan.Text(attention))

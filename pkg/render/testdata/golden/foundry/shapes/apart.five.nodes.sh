@@ -17,7 +17,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.five.nodes, iteration 0, run exp_20260304_050607_b7924a.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   prefill: nodes 0-2, GPUs 0,1,2,3,4,5, ready when /health answers on port 8900 + slot of the job
 #   decode: nodes 3-4, GPUs 0,1,2,3,4,5, ready when /health answers on port 9000 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job

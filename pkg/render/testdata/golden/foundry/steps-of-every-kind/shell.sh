@@ -15,7 +15,7 @@
 #SBATCH --mail-type=FAIL
 #
 # profllm v0.0.0-golden: scenario steps-of-every-kind, test shell, iteration 0, run exp_20260304_050607_e3727c.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps-of-every-kind_2026-03-04_05-06-07/shell/0

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario kv-cache, test lmcache.p2p, iteration 0, run exp_20260304_050607_301c1c.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   controller: nodes 0, ready when port 9100 + slot of the job takes connections
 #   prefill: nodes 0, GPUs 0, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0, ready when /health answers on port 8500 + slot of the job

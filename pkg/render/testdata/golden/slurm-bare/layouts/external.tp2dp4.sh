@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario layouts, test external.tp2dp4, iteration 0, run exp_20260304_050607_ff1056.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   serve_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 #   serve_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 #   serve_2: nodes 1, GPUs 0,1, ready when /health answers on port 8400 + slot of the job

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario sglang, test 2p2d.2nodes, iteration 0, run exp_20260304_050607_f62819.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   prefill_0: nodes 0, GPUs 0,1, ready when /health answers on port 8400 + slot of the job
 #   prefill_1: nodes 0, GPUs 2,3, ready when /health answers on port 8600 + slot of the job
 #   decode_0: nodes 1, GPUs 0,1, ready when /health answers on port 8500 + slot of the job

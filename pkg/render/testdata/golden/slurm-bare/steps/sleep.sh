@@ -10,7 +10,7 @@
 #SBATCH --time=00:05:00
 #
 # profllm v0.0.0-golden: scenario steps, test sleep, iteration 0, run exp_20260304_050607_63ef06.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   no roles: commands run one after the other
 
 RUN=/shared/results/steps_2026-03-04_05-06-07/sleep/0

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario topologies, test disagg.8nodes, iteration 0, run exp_20260304_050607_f32442.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   prefill: nodes 0-3, GPUs 0,1,2,3, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 4-7, GPUs 0,1,2,3, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario aiperf, test disagg, iteration 0, run exp_20260304_050607_375159.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /healthcheck answers on port 8300 + slot of the job
@@ -71,8 +71,9 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
-BOX=(--container-image=vllm/vllm-openai:v0.11.0 '--container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/disagg/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/disagg/0:/shared/results/aiperf_2026-03-04_05-06-07/disagg/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE'
-  --no-container-mount-home --container-writable
+BOX=(--container-image=vllm/vllm-openai:v0.11.0
+  '--container-mounts=/shared/results/aiperf_2026-03-04_05-06-07/disagg/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/aiperf_2026-03-04_05-06-07/disagg/0:/shared/results/aiperf_2026-03-04_05-06-07/disagg/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE' --no-container-mount-home --container-writable
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 BENCH_COMMAND=("${BOX[@]}"
   env PROFLLM_ROLE=client aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming

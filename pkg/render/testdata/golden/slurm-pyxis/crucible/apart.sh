@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario crucible, test apart, iteration 0, run exp_20260304_050607_9d1e81.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   etcd: nodes 0, ready when /health answers on port 2379 + slot of the job
 #   lmcache_controller: nodes 0, not waited for
 #   decode: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job
@@ -97,7 +97,7 @@ step --job-name=node_setup --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1
   bash -c 'ls /dev/infiniband; true' & CLIENT=("node_setup=$!"); wait $!; CLIENT=() # before the servers
 
 step --job-name=lmcache_storage --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/lmcache_storage-%t.log "${BOX[@]}" \
-  mkdir -p -m 755 /scratch/profllm/exp_20260304_050607_9d1e81/lmcache & CLIENT=("lmcache_storage=$!"); wait $! || { PHASES+=("lmcache_storage=$?"); exit 1; }; CLIENT=() # before the servers
+  mkdir -p -m 755 /scratch/profllm-exp_20260304_050607_9d1e81/lmcache & CLIENT=("lmcache_storage=$!"); wait $! || { PHASES+=("lmcache_storage=$?"); exit 1; }; CLIENT=() # before the servers
 
 # etcd: nodes 0, ready when /health answers on port 2379 + slot of the job
 step --job-name=etcd --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/etcd-%t.log "${BOX2[@]}" \

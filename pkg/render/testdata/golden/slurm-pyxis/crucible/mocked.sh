@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario crucible, test mocked, iteration 0, run exp_20260304_050607_61e8d7.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   worker: nodes 0, ready when /health answers on port 15000 + slot of the job
 #   frontend: nodes 0, ready when /health answers on port 8000 + slot of the job
 

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario crucible, test shared, iteration 0, run exp_20260304_050607_839421.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   dcgm_exporter: nodes 0, ready when /metrics answers on port 9500 + slot of the job
 #   decode: nodes 0, GPUs 0,1, ready when /health answers on port 15000 + slot of the job
 #   prefill: nodes 0, GPUs 2,3, ready when /health answers on port 15100 + slot of the job
@@ -76,11 +76,11 @@ GUARD=$!
 # shellcheck source=/dev/null
 . ./job.env
 BOX=('--container-image=registry.example#forge/dynamo-vllm:7'
-  '--container-mounts=/shared/results/crucible_2026-03-04_05-06-07/shared/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/shared/0:/shared/results/crucible_2026-03-04_05-06-07/shared/0,/run/udev:/run/udev,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface'
+  '--container-mounts=/shared/results/crucible_2026-03-04_05-06-07/shared/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/shared/0:/shared/results/crucible_2026-03-04_05-06-07/shared/0,/run/udev:/run/udev,/tmp:/tmp,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface'
   '--container-env=NCCL_IB_TIMEOUT,UCX_TLS,DYN_KVBM_CPU_CACHE_GB,DYN_KVBM_METRICS,HF_HOME,HF_HUB_CACHE'
   --no-container-mount-home --container-writable) # words of several steps
 BOX2=('--container-image=registry.example#forge/dynamo-vllm:7'
-  '--container-mounts=/shared/results/crucible_2026-03-04_05-06-07/shared/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/shared/0:/shared/results/crucible_2026-03-04_05-06-07/shared/0,/run/udev:/run/udev,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-mounts=/shared/results/crucible_2026-03-04_05-06-07/shared/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/shared/0:/shared/results/crucible_2026-03-04_05-06-07/shared/0,/run/udev:/run/udev,/tmp:/tmp,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
   '--container-env=NCCL_IB_TIMEOUT,UCX_TLS,DYN_KVBM_CPU_CACHE_GB,DYN_KVBM_METRICS,HF_HOME,HF_HUB_CACHE'
   --no-container-mount-home --container-writable
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
@@ -91,12 +91,12 @@ step --job-name=node_setup --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1
   bash -c 'ls /dev/infiniband; true' & CLIENT=("node_setup=$!"); wait $!; CLIENT=() # before the servers
 
 step --job-name=kvbm_storage --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/kvbm_storage-%t.log "${BOX[@]}" \
-  mkdir -p -m 755 /shared/results/crucible_2026-03-04_05-06-07/shared/0/kvbm & CLIENT=("kvbm_storage=$!"); wait $! || { PHASES+=("kvbm_storage=$?"); exit 1; }; CLIENT=() # before the servers
+  mkdir -p -m 755 /tmp/profllm-exp_20260304_050607_839421/kvbm & CLIENT=("kvbm_storage=$!"); wait $! || { PHASES+=("kvbm_storage=$?"); exit 1; }; CLIENT=() # before the servers
 
 # dcgm_exporter: nodes 0, ready when /metrics answers on port 9500 + slot of the job
 step --job-name=dcgm_exporter --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/dcgm_exporter-%t.log \
   '--container-image=nvcr.io#nvidia/k8s/dcgm-exporter:4.5.2-4.8.1-distroless' \
-  --container-mounts=/shared/results/crucible_2026-03-04_05-06-07/shared/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/shared/0:/shared/results/crucible_2026-03-04_05-06-07/shared/0,/run/udev:/run/udev,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
+  --container-mounts=/shared/results/crucible_2026-03-04_05-06-07/shared/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/crucible_2026-03-04_05-06-07/shared/0:/shared/results/crucible_2026-03-04_05-06-07/shared/0,/run/udev:/run/udev,/tmp:/tmp,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro \
   --container-env=NCCL_IB_TIMEOUT,UCX_TLS,DYN_KVBM_CPU_CACHE_GB,DYN_KVBM_METRICS,HF_HOME,HF_HUB_CACHE \
   --no-container-mount-home --container-writable \
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token -- \
@@ -111,7 +111,7 @@ step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   DYN_EVENT_PLANE=zmq DYN_FILE_KV=/shared/results/crucible_2026-03-04_05-06-07/shared/0/discovery \
   CUFILE_ENV_PATH_JSON=/shared/results/crucible_2026-03-04_05-06-07/shared/0/files/cufile.json \
   DYN_KVBM_LEADER_ZMQ_PUB_PORT="$DECODE_KVBM_PUB_PORT" DYN_KVBM_LEADER_ZMQ_ACK_PORT="$DECODE_KVBM_ACK_PORT" \
-  DYN_KVBM_DISK_CACHE_DIR=/shared/results/crucible_2026-03-04_05-06-07/shared/0/kvbm \
+  DYN_KVBM_DISK_CACHE_DIR=/tmp/profllm-exp_20260304_050607_839421/kvbm \
   DYN_KVBM_METRICS_PORT="$DECODE_KVBM_METRICS_PORT" \
   python3 -m dynamo.vllm --model forge/hammer-9b --disaggregation-mode decode --tensor-parallel-size 2 \
   --trust-remote-code --no-enable-prefix-caching --hf-overrides '{"rope_scaling":{"factor":2}}' \
@@ -126,7 +126,7 @@ step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --
   DYN_EVENT_PLANE=zmq DYN_FILE_KV=/shared/results/crucible_2026-03-04_05-06-07/shared/0/discovery \
   CUFILE_ENV_PATH_JSON=/shared/results/crucible_2026-03-04_05-06-07/shared/0/files/cufile.json \
   DYN_KVBM_LEADER_ZMQ_PUB_PORT="$PREFILL_KVBM_PUB_PORT" DYN_KVBM_LEADER_ZMQ_ACK_PORT="$PREFILL_KVBM_ACK_PORT" \
-  DYN_KVBM_DISK_CACHE_DIR=/shared/results/crucible_2026-03-04_05-06-07/shared/0/kvbm \
+  DYN_KVBM_DISK_CACHE_DIR=/tmp/profllm-exp_20260304_050607_839421/kvbm \
   DYN_KVBM_METRICS_PORT="$PREFILL_KVBM_METRICS_PORT" \
   python3 -m dynamo.vllm --model forge/hammer-9b --disaggregation-mode prefill --tensor-parallel-size 2 \
   --kv-transfer-config '{"kv_connector":"PdConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"},{"kv_connector":"NixlConnector","kv_role":"kv_both"}]},"kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"}' \

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario crucible, test wide, iteration 0, run exp_20260304_050607_eedb1e.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   etcd: nodes 0, ready when /health answers on port 2379 + slot of the job
 #   decode_0: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job
 #   decode_1: nodes 2-3, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 15000 + slot of the job

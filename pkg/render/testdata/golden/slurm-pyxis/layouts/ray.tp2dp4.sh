@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario layouts, test ray.tp2dp4, iteration 0, run exp_20260304_050607_bf46ec.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0
@@ -69,8 +69,9 @@ GUARD=$!
 "$PROFLLM" job env --run "$RUN" --guard="$GUARD" & wait $! || exit 71
 # shellcheck source=/dev/null
 . ./job.env
-BOX=(--container-image=vllm/vllm-openai:v0.32.0 '--container-mounts=/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0:/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro' '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE'
-  --no-container-mount-home --container-writable
+BOX=(--container-image=vllm/vllm-openai:v0.32.0
+  '--container-mounts=/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0:/cloudai_run_results,/shared/profllm:/cloudai_install,/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0:/shared/results/layouts_2026-03-04_05-06-07/ray.tp2dp4/0,/shared/huggingface:/root/.cache/huggingface,/shared/huggingface:/shared/huggingface,/shared/profllm/bin/profllm:/shared/profllm/bin/profllm:ro,/shared/secrets/hf-token:/shared/secrets/hf-token:ro'
+  '--container-env=NCCL_IB_TIMEOUT,HF_HOME,HF_HUB_CACHE' --no-container-mount-home --container-writable
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
 
 # serve: nodes 0-1, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes-sglang, test apart.one.node, iteration 0, run exp_20260304_050607_3007ed.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 4, ready when /health answers on port 8400 + slot of the job
 #   decode: nodes 0, GPUs 5, ready when /health answers on port 8500 + slot of the job
 #   proxy: nodes 0, ready when /readiness answers on port 8300 + slot of the job

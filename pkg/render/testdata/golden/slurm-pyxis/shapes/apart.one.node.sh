@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes, test apart.one.node, iteration 0, run exp_20260304_050607_198156.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   prefill: nodes 0, GPUs 0, ready when /health answers on port 8800 + slot of the job
 #   decode: nodes 0, GPUs 1,2, ready when /health answers on port 8900 + slot of the job
 #   proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job

@@ -12,7 +12,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario shapes, test one.node, iteration 0, run exp_20260304_050607_a28841.
-# Printed from slurm/job.sh.tmpl (sha256:a9605d116dade5000e3c03f1); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 2,3,4,5, ready when /health answers on port 8700 + slot of the job
 
 RUN=/shared/results/shapes_2026-03-04_05-06-07/one.node/0
