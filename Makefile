@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test-sglang: ## SGLang's own client and router over simulated servers (installs 
 
 test-dynamo: ## NVIDIA Dynamo with its mocker, AIPerf, etcd and NATS on the Slurm lab (installs them once, 2 GB)
 	@.ci/test-dynamo
+
+test-kube: ## a real API server of Kubernetes with Dynamo's definitions (builds it once, 10 minutes)
+	@.ci/test-kube
 
 test-gpu: ## what needs an NVIDIA GPU; .ci/test-gpu build and run carry it to a machine without Go
 	@.ci/test-gpu

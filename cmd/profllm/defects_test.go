@@ -55,6 +55,30 @@ func TestDefectsPage(t *testing.T) {
 	require.Equal(t, want, ids)
 }
 
+// dynamoRow is a row of the page of Dynamo's services: number, what, tests.
+var dynamoRow = regexp.MustCompile(`(?m)^\| (\d+) \| (.*) \| (.*) \|$`)
+
+// Every point has a row, and every row tests that are there.
+func TestDynamoChecksPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "explanation/dynamo-checks.md"))
+	require.NoError(t, err)
+	rows := dynamoRow.FindAllStringSubmatch(string(page), -1)
+	require.Len(t, rows, 39)
+	covers := map[string]map[string]string{}
+	for i, row := range rows {
+		require.Equal(t, fmt.Sprint(i+1), row[1])
+		tests := defectTest.FindAllStringSubmatch(row[3], -1)
+		require.NotEmpty(t, tests, row[1])
+		for _, test := range tests {
+			name, dir := test[1], test[2]
+			if covers[dir] == nil {
+				covers[dir] = coverage(t, filepath.Join("../..", dir))
+			}
+			require.Contains(t, covers[dir], name, "%s: %s", row[1], dir)
+		}
+	}
+}
+
 // coverage maps the tests of a folder to the comments before and inside them.
 func coverage(t *testing.T, dir string) map[string]string {
 	t.Helper()

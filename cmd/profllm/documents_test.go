@@ -44,20 +44,20 @@ type outputForm struct {
 
 var outputForms = []outputForm{
 	{
-		commands: []string{"slurm submit", "slurm resume", "rehearse", "run", "serve"}, dir: documentDir, typ: "Jobs",
+		commands: []string{"slurm submit", "slurm resume", "kube submit", "kube resume", "rehearse", "run", "serve"}, dir: documentDir, typ: "Jobs",
 		schemas: []string{"profllm.output.submit/1", "profllm.output.resume/1", "profllm.output.rehearse/1",
 			"profllm.output.run/1", "profllm.output.serve/1"},
 	},
 	{
-		commands: []string{"slurm status", "slurm cancel"}, dir: documentDir, typ: "States",
+		commands: []string{"slurm status", "slurm cancel", "kube status", "kube cancel"}, dir: documentDir, typ: "States",
 		schemas: []string{"profllm.output.status/1", "profllm.output.cancel/1"},
 	},
 	{
-		commands: []string{"slurm logs"}, schemas: []string{"profllm.output.logs/1"}, dir: documentDir, typ: "Logs",
+		commands: []string{"slurm logs", "kube logs"}, schemas: []string{"profllm.output.logs/1"}, dir: documentDir, typ: "Logs",
 		about: "`--follow` prints text only.",
 	},
 	{
-		commands: []string{"collect"}, schemas: []string{"profllm.output.collect/1"}, dir: documentDir, typ: "Collect",
+		commands: []string{"collect", "kube collect"}, schemas: []string{"profllm.output.collect/1"}, dir: documentDir, typ: "Collect",
 		about: "The results are printed as they are made; `exit_code` and `errors` come at the end.",
 	},
 	{commands: []string{"why"}, schemas: []string{"profllm.output.why/1"}, dir: documentDir, typ: "Why"},

@@ -314,15 +314,12 @@ func (c jobFinishCmd) Run(a *app) error {
 	if err != nil {
 		return jobError("finish", err)
 	}
-	told := j.ToldToEnd(c.Code)
-	switch {
-	case job.EndedWithOthers(events) && c.Code == run.Terminated:
+	if job.EndedWithOthers(events) && c.Code == run.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
-	case told:
-		c.Code = run.Terminated
 	}
-	// Before the sentinel: after it, nothing that the run wrote is changed.
-	if err := j.ForgetSecrets(told && c.Code != exitOK); err != nil {
+	// Before the sentinel: after it, nothing that the run wrote is changed. Who was told to end may
+	// be queued again, and needs its secrets then.
+	if err := j.ForgetSecrets(c.Code == run.Terminated); err != nil {
 		a.logf("profllm job finish: %v", err)
 	}
 	if err := j.Finish(c.Code, phases, roles); err != nil {

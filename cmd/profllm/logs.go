@@ -58,7 +58,7 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 	}
 	logs := runlog.List(dir)
 	if len(logs) == 0 {
-		a.logf("%s: no logs yet\n\thint: profllm slurm status %s", relative(dir), relative(dir))
+		a.logf("%s: no logs yet\n\thint: profllm %s status %s", relative(dir), run.Verbs(dir), relative(dir))
 		return nil
 	}
 	if logs, err = runlog.Choose(logs, c.Role); err != nil {

@@ -26,7 +26,13 @@ const CancelLimit = 90 * time.Second
 func (c *Client) Cancel(ctx context.Context, dirs []string) (out Cancelled, err error) {
 	s := c.Schedulers()
 	out.Jobs = c.Jobs(ctx, dirs)
+	if err := c.cleanUnfinished(ctx, s, dirs, out.Jobs); err != nil {
+		return out, err
+	}
 	if out.States, err = c.states(ctx, s, dirs, out.Jobs); err != nil {
+		return out, err
+	}
+	if err := c.Clean(ctx, dirs, out.Jobs, out.States); err != nil { // of what is over
 		return out, err
 	}
 	for _, id := range c.toCancel(dirs, out.Jobs, out.States) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
@@ -70,7 +71,7 @@ func HasFinalRecord(dir string) bool {
 		if r.Result == nil || r.Result.Status == result.Unknown {
 			return false
 		}
-		if st.Source != "local" && (r.Result.Slurm == nil || r.Result.Slurm.State != cmp.Or(st.Raw, "UNKNOWN")) {
+		if st.Source != "local" && !strings.HasPrefix(st.JobID, run.KubePrefix) && (r.Result.Slurm == nil || r.Result.Slurm.State != cmp.Or(st.Raw, "UNKNOWN")) {
 			return false
 		}
 	}

@@ -95,8 +95,10 @@ func (c *Client) BeginAnew(p *Planned, allow func(Cost) error) error {
 }
 
 func (c *Client) begin(p *Planned, allow func(Cost) error) error {
-	if err := p.ForSlurm(); err != nil {
-		return err
+	if !p.Kubernetes {
+		if err := p.ForSlurm(); err != nil {
+			return err
+		}
 	}
 	if err := c.plannedSecrets(p); err != nil {
 		return err
@@ -176,7 +178,8 @@ func (c *Client) Unfinished(p *Planned) (string, error) {
 		return "", err
 	}
 	if s.Digest != p.Digest {
-		return "", fmt.Errorf("an earlier submission of an older version of this scenario was interrupted: %s\n\thint: profllm slurm resume %s, or submit with --new", c.relative(root), c.relative(root))
+		return "", fmt.Errorf("an earlier submission of an older version of this scenario was interrupted: %s\n\thint: profllm %s resume %s, or submit with --new",
+			c.relative(root), run.Verbs(root), c.relative(root))
 	}
 	return root, nil
 }

@@ -62,7 +62,8 @@ func (c *Client) Follow(ctx context.Context, dirs []string, subs map[string]run.
 		before := len(over)
 		if !c.idle(ctx, jitter(pause), dirs, states, over, show) {
 			return nil, as(Interrupted,
-				fmt.Errorf("interrupted; the jobs continue\n\thint: profllm slurm status %s", c.relative(rootOf(dirs[0]))))
+				fmt.Errorf("interrupted; the jobs continue\n\thint: profllm %s status %s", run.Verbs(dirs[0]),
+					c.relative(rootOf(dirs[0]))))
 		}
 		if len(over) > before { // its job is about to end
 			if pause = soon(len(dirs)) / 2; allOver(dirs, states, over) {

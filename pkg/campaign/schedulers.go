@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scheduler/kube"
 	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
 )
@@ -18,33 +20,40 @@ func localJobs() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("profllm-local-%d", os.Getuid()))
 }
 
-// Schedulers asks Slurm about Slurm's jobs, and this machine about those of its
-// rehearsals.
+// Schedulers asks Slurm about Slurm's jobs, a cluster of Kubernetes about its Jobs, and this machine
+// about those of its rehearsals.
 type Schedulers struct {
 	*slurm.Slurm
 	local *local.Local
+	kube  *kube.Kube
 }
 
 // Schedulers are those that this machine can ask.
 func (c *Client) Schedulers() Schedulers {
-	return Schedulers{c.Slurm(), local.New(localJobs(), "", c.Environ, c.Now)} // which submits nothing
+	return Schedulers{c.Slurm(), local.New(localJobs(), "", c.Environ, c.Now), // which submits nothing
+		kube.New(c.Environ, c.Now)}
 }
 
 // States implements run.Scheduler.
 func (s Schedulers) States(ctx context.Context, ids []string) (map[string]run.State, error) {
-	foreign, own := apart(ids)
-	states, err := s.Slurm.States(ctx, foreign)
-	if err != nil {
-		return nil, err
+	all := map[string]run.State{}
+	foreign, own, jobs := apart(ids)
+	for _, one := range []struct {
+		ids []string
+		ask func(context.Context, []string) (map[string]run.State, error)
+	}{{foreign, s.Slurm.States}, {own, s.local.States}, {jobs, s.kube.States}} {
+		states, err := one.ask(ctx, one.ids)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, states)
 	}
-	rehearsed, err := s.local.States(ctx, own)
-	maps.Copy(states, rehearsed)
-	return states, err
+	return all, nil
 }
 
 // Show implements run.Shower.
 func (s Schedulers) Show(ctx context.Context, ids []string) (map[string]run.State, error) {
-	foreign, _ := apart(ids)
+	foreign, _, _ := apart(ids)
 	if len(foreign) == 0 {
 		return nil, nil
 	}
@@ -56,19 +65,42 @@ func (s Schedulers) Cancel(ctx context.Context, id string) error {
 	if strings.HasPrefix(id, run.LocalPrefix) {
 		return s.local.Cancel(ctx, id)
 	}
+	if strings.HasPrefix(id, run.KubePrefix) {
+		return s.kube.Cancel(ctx, id)
+	}
 	return s.Slurm.Cancel(ctx, id)
 }
 
-// apart tells the ids of rehearsals from those of Slurm's jobs.
-func apart(ids []string) (foreign, own []string) {
+// apart tells the ids of Slurm's jobs from those of rehearsals and of Jobs of Kubernetes.
+func apart(ids []string) (foreign, own, jobs []string) {
 	for _, id := range ids {
-		if strings.HasPrefix(id, run.LocalPrefix) {
+		switch {
+		case strings.HasPrefix(id, run.LocalPrefix):
 			own = append(own, id)
-		} else {
+		case strings.HasPrefix(id, run.KubePrefix):
+			jobs = append(jobs, id)
+		default:
 			foreign = append(foreign, id)
 		}
 	}
-	return foreign, own
+	return foreign, own, jobs
+}
+
+// Submit implements run.Scheduler.
+func (s Schedulers) Submit(ctx context.Context, r run.Request) (run.Submission, error) {
+	if filepath.Base(r.Script) == run.ManifestFile {
+		return s.kube.Submit(ctx, r)
+	}
+	return s.Slurm.Submit(ctx, r)
+}
+
+// FindJob implements run.Finder.
+func (s Schedulers) FindJob(ctx context.Context, name string, since time.Time,
+	besides ...string) (id string, found bool, err error) {
+	if s.kube.Knows(name) {
+		return s.kube.FindJob(ctx, name, since, besides...)
+	}
+	return s.Slurm.FindJob(ctx, name, since, besides...)
 }
 
 // finder looks for the job of an interrupted submission where it was submitted.
@@ -76,5 +108,5 @@ func (s Schedulers) finder(unit string) run.Finder {
 	if sc, err := run.ReadScenario(run.Root(unit)); err == nil && sc.Local {
 		return s.local
 	}
-	return s.Slurm
+	return s
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
@@ -29,10 +30,13 @@ func (c *Client) states(ctx context.Context, s run.Scheduler, dirs []string,
 			ids = append(ids, id)
 		}
 	}
+	known, _ := s.(Schedulers)
+	c.learnAll(known, dirs, subs)
 	answers, err := s.States(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
+	c.fetchEnded(ctx, known, dirs, subs, answers)
 	now, up := slices.Clone(old), c.Uptime()
 	goesOn := make([]bool, len(dirs)) // the job of a run that is over: a sequence, which may be queued again
 	judge := func(answers map[string]run.State) {
@@ -98,6 +102,8 @@ func judged(st, old run.State, dir string, sub run.Submission) run.State {
 	st.Schema = "profllm.state/1"
 	st = sub.RunState(st, dir)
 	switch {
+	case st.State == run.Unknown && st.Note == run.Forgotten && strings.HasPrefix(st.JobID, run.KubePrefix) && !old.Final():
+		st.State, st.Note = run.Failed, run.Lost // what a cluster does not list is not there
 	case old.Final() && st.State == run.Unknown:
 		return old // a job that Slurm has forgotten stays what it was
 	case st.Final() && old.State == st.State && old.ExitCode == st.ExitCode && old.Source == st.Source:

@@ -165,6 +165,12 @@ func (t trouble) String() string {
 func troubleOf(st run.State, dir string) trouble {
 	missing, look := pending.Missing(st.Reason)
 	switch {
+	case neverStarts(st) && strings.HasPrefix(st.JobID, run.KubePrefix):
+		return trouble{what: "does not start", why: ": " + st.Reason, hint: fmt.Sprintf(
+			"profllm kube cancel %s ends it; once the cause is gone, the run starts by itself, and profllm kube status %s shows it",
+			dir, dir)}
+	case st.Note == run.Unfetched:
+		return trouble{what: "has ended, and its results are not fetched", why: " (" + st.Reason + ")"}
 	case isHeld(st):
 		return trouble{what: "is held", why: fmt.Sprintf(" (%s)", cmp.Or(st.Reason, st.Raw)), hint: fmt.Sprintf(
 			"scontrol release %s, or ask whoever holds the job; profllm slurm cancel %s gives it up", st.JobID, dir)}

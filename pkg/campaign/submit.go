@@ -42,17 +42,23 @@ func (c *Client) submitAll(ctx context.Context, root string, list []submission,
 		}
 	}
 	if err := c.checkSecrets(open); err != nil {
-		return nil, as(NotSubmitted, fmt.Errorf("%w\n\thint: profllm slurm resume %s", err, c.relative(root)))
+		return nil, as(NotSubmitted, fmt.Errorf("%w\n\thint: profllm %s resume %s", err, run.Verbs(root), c.relative(root)))
 	}
-	submitter := c.submitter(c.Schedulers(), settle)
+	known := c.Schedulers()
+	for _, dir := range open {
+		if err := known.learn(dir); err != nil {
+			return nil, as(NotSubmitted, fmt.Errorf("%s: %w", c.relative(dir), err))
+		}
+	}
+	submitter := c.submitter(known, settle)
 	var cleared []string
 	var errs []error
-	again := "profllm slurm resume"
+	again := "profllm " + run.Verbs(root) + " resume"
 	for _, d := range list {
 		o := submitter.Again(ctx, d.dir, d.over)
 		var refused *run.RefusedError
 		if errors.As(o.Err, &refused) && refused.Failed {
-			again = "profllm slurm resume --failed"
+			again = "profllm " + run.Verbs(root) + " resume --failed"
 		}
 		if o.Err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.relative(o.Dir), o.Err))
@@ -95,6 +101,9 @@ func (c *Client) Jobs(ctx context.Context, dirs []string) map[string]run.Submiss
 	known := c.Schedulers()
 	for i, unit := range order {
 		if !answered[i] {
+			if err := known.learn(unit); err != nil {
+				c.note("%s: %v", c.relative(unit), err)
+			}
 			sub, adopted, err := run.Adopt(ctx, known.finder(unit), unit, c.Now())
 			if err != nil {
 				c.note("%s: look for its job: %v", c.relative(unit), err)

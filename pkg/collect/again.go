@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 
 // Again is how a run is made again. The zero value is that of a run which profllm did not make.
 type Again struct {
-	Resume string // directory for slurm resume, quoted; "": none
+	Resume string // directory for resume, quoted; "": none
+	Verbs  string // the group of its commands; "": slurm
 	Local  string // the whole command of a run on one machine; "": none
 }
 
@@ -27,7 +29,7 @@ func AgainOf(dir, shown string) Again {
 		return Again{}
 	}
 	if !s.Local {
-		return Again{Resume: shell.Quote(shown)}
+		return Again{Resume: shell.Quote(shown), Verbs: run.Verbs(dir)}
 	}
 	back, err := filepath.Rel(dir, root)
 	if err != nil {
@@ -52,7 +54,7 @@ func (a Again) Command(flags string) string {
 	case flags != "":
 		flags += " "
 	}
-	return "profllm slurm resume " + flags + a.Resume
+	return "profllm " + cmp.Or(a.Verbs, "slurm") + " resume " + flags + a.Resume
 }
 
 // NextStep is what to do about a failure of a run: the sentence of its cause, and behind it the
@@ -80,7 +82,7 @@ func jobOf(e *evidence) string {
 	if e.state != nil && e.state.JobID != "" {
 		id = e.state.JobID
 	}
-	if strings.HasPrefix(id, run.LocalPrefix) {
+	if strings.HasPrefix(id, run.LocalPrefix) || strings.HasPrefix(id, run.KubePrefix) {
 		return ""
 	}
 	return id

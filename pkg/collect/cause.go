@@ -134,7 +134,9 @@ func redactRecord(e *evidence, r *result.Result) {
 func jobFacts(e *evidence) failure.Job {
 	j := failure.Job{Location: time.Local}
 	if e.state != nil && e.state.Source != "local" {
-		j.State = e.state.Raw
+		if j.State = e.state.Raw; strings.HasPrefix(e.state.JobID, run.KubePrefix) {
+			j.State = slurmState(e.state)
+		}
 		if end, err := time.ParseInLocation("2006-01-02T15:04:05", e.state.End, time.Local); err == nil {
 			j.Ended = end
 		}

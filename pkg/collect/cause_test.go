@@ -160,7 +160,7 @@ func TestUnreadableLog(t *testing.T) {
 
 // The signatures of the site travel with the plan.
 //
-// covers: PL-F9
+// covers: PL-F9, P-2, U-7
 func TestSiteCauses(t *testing.T) {
 	ours := plan.Signature{ID: "site-lustre", Area: "site", Kind: "root", Role: "any", Regex: `LustreError: \d+`,
 		Sample: "LustreError: 11", Next: "call us", Where: "site.toml:9:3"}

@@ -31,7 +31,7 @@ func addJobEnd(e *evidence, d *draft) {
 	d.facts.EndedWithOthers = job.EndedWithOthers(e.events)
 }
 
-// jobEnd is what the sentinel and a scheduler of this machine say of the job's end.
+// jobEnd is what the sentinel and a scheduler other than Slurm say of the job's end.
 func jobEnd(sentinel *run.Sentinel, state *run.State) *result.JobEnd {
 	end := &result.JobEnd{}
 	if s := sentinel; s != nil {
@@ -49,20 +49,22 @@ func jobEnd(sentinel *run.Sentinel, state *run.State) *result.JobEnd {
 	}
 	if s := state; s != nil {
 		end.Source = s.Source
-		if s.Source == "local" {
+		if s.Source == "local" || strings.HasPrefix(s.JobID, run.KubePrefix) {
 			end.Local = &result.Slurm{JobID: s.JobID, State: slurmState(s), ExitCode: s.ExitCode}
 		}
 	}
 	return end
 }
 
-// slurmState is the state of a job of this machine as Slurm would call it.
+// slurmState is the state of a job of another scheduler as Slurm would call it.
 func slurmState(s *run.State) string {
 	switch s.State {
 	case run.Succeeded:
 		return "COMPLETED"
-	case run.Failed, run.Cancelled:
+	case run.Failed, run.Cancelled, run.Timeout:
 		return strings.ToUpper(s.State)
+	case run.OOM:
+		return "OUT_OF_MEMORY"
 	}
 	return "UNKNOWN"
 }
@@ -163,6 +165,9 @@ func (e *evidence) exitOf(role string) int {
 func (e *evidence) host(role string) string {
 	if e.plan == nil || e.place == nil {
 		return ""
+	}
+	if hosts := e.place.Roles[role]; len(hosts) > 0 {
+		return hosts[0]
 	}
 	if r := e.plan.Role(role); r != nil && r.Nodes.Offset < len(e.place.Nodes) {
 		return e.place.Nodes[r.Nodes.Offset].Host

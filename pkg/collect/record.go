@@ -91,7 +91,8 @@ func addTimes(e *evidence, d *draft) {
 
 // addSlurm adds what Slurm says of the job.
 func addSlurm(e *evidence, d *draft) {
-	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) {
+	if s := e.state; s != nil && s.Source != "local" && s.Source != "" && !strings.HasPrefix(s.JobID, run.LocalPrefix) &&
+		!strings.HasPrefix(s.JobID, run.KubePrefix) {
 		d.record.Slurm = slurmRecord(e.plan, s)
 	}
 	if id := e.claim.Allocation; id != "" { // it goes on when the run is over
@@ -186,6 +187,9 @@ func addPlacement(e *evidence, d *draft) {
 		}
 		for i := role.Nodes.Offset; i < role.Nodes.End() && i < len(e.place.Nodes); i++ {
 			placed.Hosts = append(placed.Hosts, e.place.Nodes[i].Host)
+		}
+		if e.place.Roles != nil {
+			placed.Hosts = e.place.Roles[role.Name]
 		}
 		for name, port := range e.place.Ports {
 			if name == role.Name {

@@ -8,7 +8,7 @@ import (
 
 const siteHead = "name='n'\nscheduler='slurm'\noutput_path='o'\ninstall_path='i'\ndefault_partition='main'\n"
 
-// covers: PL-F9
+// covers: PL-F9, P-2, U-7
 func TestSignatures(t *testing.T) {
 	s, err := Parse("site.toml", []byte(siteHead+`[[signatures]]
 id = "site-lustre"

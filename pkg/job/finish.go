@@ -31,17 +31,6 @@ func ParsePhases(args []string) ([]run.Phase, error) {
 	return list, nil
 }
 
-// ToldToEnd reports whether the job was told to end from outside, and so may be queued again: the
-// script got TERM, or the guard of a node did, to whom nobody else sends it. Slurm signals the steps
-// before the script, which may have seen one of them end by then.
-func (j *Job) ToldToEnd(code int) bool {
-	if code == 0 || run.EndedFromOutside(code) {
-		return code == run.Terminated
-	}
-	forced, _ := os.ReadDir(j.path(run.LeftDir))
-	return len(forced) > 0
-}
-
 // Finish writes the sentinel: the script has ended, with this exit code, these phases, and
 // these exit codes of the roles' steps. Judged may follow.
 func (j *Job) Finish(code int, phases, roles []run.Phase) error {

@@ -194,8 +194,7 @@ func outlived(ended []node.Ended) []string {
 	return found
 }
 
-// leftFile is left/HOST.json: what was found on a node when the job ended by force. That it is there
-// says that somebody ended the job.
+// leftFile is left/HOST.json: what was found on a node when the job ended by force.
 type leftFile struct {
 	Schema string   `json:"schema"` // profllm.left/1
 	Host   string   `json:"host"`

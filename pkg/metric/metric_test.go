@@ -26,6 +26,18 @@ func TestFindMetric(t *testing.T) {
 	require.Equal(t, 12.0, *m.Of(r).Number)
 }
 
+// The share of answered requests counts those that failed.
+func TestSuccessShareCountsErrors(t *testing.T) {
+	r := reporttest.Record(reporttest.Numbers{Throughput: 1, TTFT: 1})
+	r.Results.NumPrompts, r.Results.CompletedRequests, r.Results.FailedRequests = new(40), new(30), new(10)
+	require.Equal(t, 75.0, *metric.SuccessShare.Of(r).Number)
+	for name, key := range map[string]string{"accuracy": "accuracy", "Accuracy": ""} {
+		m, err := metric.Find(name)
+		require.Equal(t, key != "", err == nil, name)
+		require.Equal(t, key, m.Key)
+	}
+}
+
 // covers: PL-Q15
 func TestFloors(t *testing.T) {
 	for key, want := range map[string]float64{

@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/scenario"
 )
 
 // dynamoTest is a test of a service of Dynamo, with keys of the test and of cmd_args.
@@ -50,6 +52,53 @@ lmcache_worker_ports = [8788, 8789]`
 		require.Contains(t, text, "chunk_size: "+size+"\n")
 		require.Contains(t, text, "lmcache_worker_ports:\n  - 8788\n  - 8789\n")
 	}
+}
+
+// A scenario that says one argument of a worker keeps the test's others; its list of phases replaces the test's. An empty
+// list is one load.
+func TestDynamoOverrides(t *testing.T) {
+	const definition = `name = "base"
+description = "d"
+test_template_name = "AIDynamo"
+[cmd_args]
+docker_image_url = "x"
+[cmd_args.dynamo.prefill_worker]
+num_nodes = 0
+[cmd_args.dynamo.decode_worker.args]
+max-model-len = 100
+block-size = 16
+[[cmd_args.aiperf_phases]]
+name = "one"
+[[cmd_args.aiperf_phases]]
+name = "two"
+`
+	plans := func(over string) []*plan.Plan {
+		s, err := scenario.Load(scenario.File{Name: "s.toml", Data: []byte("name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_name = \"base\"\n" + over)},
+			[]scenario.File{{Name: "base.toml", Data: []byte(definition)}}, scenario.HookFiles{})
+		require.NoError(t, err)
+		sys, err := config.Parse("site.toml", []byte("name = \"s\"\nscheduler = \"slurm\"\noutput_path = \"o\"\ninstall_path = \"i\"\n"+
+			"default_partition = \"p\"\ngpus_per_node = 4\n"))
+		require.NoError(t, err)
+		set, err := planner.Plans(s, sys, options)
+		require.NoError(t, err)
+		return set.Plans
+	}
+	names := func(p *plan.Plan) (list []string) {
+		for i := range p.Loads {
+			list = append(list, p.Loads[i].Name)
+		}
+		return list
+	}
+	all := plans("[Tests.cmd_args.dynamo.decode_worker.args]\nblock-size = 32\n")
+	require.Len(t, all, 1)
+	require.Equal(t, []string{"one", "two"}, names(all[0]))
+	var words []string
+	for _, w := range all[0].Role("worker").Step.Argv {
+		words = append(words, w.String())
+	}
+	require.Contains(t, strings.Join(words, " "), "--max-model-len 100 --block-size 32")
+	require.Equal(t, []string{"three"}, names(plans("[[Tests.cmd_args.aiperf_phases]]\nname = \"three\"\n")[0]))
+	require.Equal(t, []string{""}, names(plans("[Tests.cmd_args]\naiperf_phases = []\n")[0]))
 }
 
 // Each phase has a folder, a record and a report of its own, whatever the report is called. Whether a failure is the last

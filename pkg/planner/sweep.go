@@ -39,7 +39,20 @@ func Sweep(t scenario.Test) (*sweep.Sweep, error) {
 	if !slices.Contains(catalog.Runnable(), t.Template) {
 		table = table.Without("agent_metrics", "agent_reward_function")
 	}
+	if args := table.Table("cmd_args"); args != nil && noPhases(args.Get("aiperf_phases")) {
+		table = table.Without()
+		table.Set("cmd_args", &source.Value{Pos: args.Pos, Any: args.Without("aiperf_phases")})
+	}
 	return sweep.Load(table, schemaOrder)
+}
+
+// noPhases reports whether the list of AIPerf's phases is empty: no dimension without points, but one load.
+func noPhases(v *source.Value) bool {
+	if v == nil {
+		return false
+	}
+	list, ok := v.Any.([]*source.Value)
+	return ok && len(list) == 0
 }
 
 // roundSize is how many points an agent that learns from results hands out at

@@ -338,3 +338,27 @@ func TestDynamoNeverHangs(t *testing.T) {
 		}
 	}
 }
+
+// The job ends with the verdict's exit code, not with that of stopping the exporter.
+//
+// covers: U-15
+func TestExporterDoesNotHideFailures(t *testing.T) {
+	text, err := render.Script(crucible(t)["shared"], templates.FS)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `ROLES+=("dcgm_exporter=$!")`)
+	finish := regexp.MustCompile(`(?s)\nfinish\(\) \{.*?\n\}\n`).FindString(string(text))
+	require.NotEmpty(t, finish)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "profllm") // stopping roles succeeds; the verdict is what the job's end says
+	require.NoError(t, os.WriteFile(program, []byte(`#!/bin/bash
+[ "$2" = finish ] || exit 0
+while [ $# -gt 0 ] && [ "$1" != --code ]; do shift; done
+exit "$2"
+`), 0o755))
+	for code, want := range map[string]int{"0": 0, "3": 3} {
+		cmd := exec.Command("bash", "-c", "set -u\nPROFLLM="+program+" RUN=/run GUARD=1 FINISHING='' LATE='' CLIENT=() PHASES=(bench="+code+
+			") POST=()\ntrue & ROLES=(\"dcgm_exporter=$!\")"+finish+"finish "+code)
+		out, err := cmd.CombinedOutput()
+		require.Equal(t, want, cmd.ProcessState.ExitCode(), "%v: %s", err, out)
+	}
+}

@@ -48,3 +48,37 @@ func TestSeveralSignalsAtOnce(t *testing.T) {
 		require.FileExists(t, filepath.Join(dir, "finished"), "script %d", i)
 	}
 }
+
+// Slurm ends the steps of a job before its script, which may have seen one fail by then. A script
+// that gets TERM before its steps are stopped was told to end; one that gets none failed by itself.
+//
+// covers: PL-D10, CD-22
+func TestToldToEndAfterAStepFailed(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	program := "#!/bin/sh\ncase \"$1 $2\" in\n'job env') exit 1 ;;\n" +
+		"'job stop') touch stopping; while [ -e job.sh ] && [ ! -e stopped ]; do sleep 0.02; done ;;\n" +
+		"'job finish') echo \"$6\" >code ;;\nesac\n"
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "profllm"), []byte(program), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\n"), 0o755))
+	for name, told := range map[string]bool{"71": false, "143": true} {
+		dir := t.TempDir()
+		p := sample()
+		p.Dir, p.Binary, p.Loads[0].Dir = dir, filepath.Join(bin, "profllm"), dir
+		script := filepath.Join(dir, "job.sh")
+		require.NoError(t, os.WriteFile(script, []byte(rendered(t, p)), 0o755))
+		cmd := exec.Command("bash", script)
+		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
+		require.NoError(t, cmd.Start())
+		await.True(t, func() bool { _, err := os.Stat(filepath.Join(dir, "stopping")); return err == nil },
+			"the script stops its steps")
+		if told { // Slurm signals the script and all that it runs
+			require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "stopped"), nil, 0o644))
+		_ = cmd.Wait()
+		code, err := os.ReadFile(filepath.Join(dir, "code"))
+		require.NoError(t, err)
+		require.Equal(t, name+"\n", string(code))
+	}
+}

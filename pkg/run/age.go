@@ -104,9 +104,10 @@ func (st State) Kept(now time.Time) bool {
 }
 
 // KeptFrom is the time from which a final state is kept. A rehearsal's state is kept at
-// once; before ids had a prefix, the source told a rehearsal apart.
+// once, as is that of a Job of Kubernetes, which never begins again; before ids had a prefix, the source told a rehearsal apart.
 func (st State) KeptFrom() (from time.Time, ok bool) {
-	if st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix) {
+	if st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix) ||
+		strings.HasPrefix(st.JobID, KubePrefix) {
 		return time.Time{}, st.Final()
 	}
 	return st.At.Add(KeptAfter), st.Final()

@@ -16,7 +16,7 @@ import (
 // leaves a run whose job is known to be over.
 var (
 	attemptFiles = []string{RawDir, LogDir, TelemetryDir, LeftDir, SentinelFile, PlacementFile, PreflightFile,
-		NodesFile, ServingFile, ResultFile, EventFile}
+		NodesFile, ServingFile, ResultFile, EventFile, KubeDir}
 	jobFiles = []string{"stdout.txt", "stderr.txt", "job.env", StopFile, ClaimFile, SubmitFile, StateFile}
 )
 

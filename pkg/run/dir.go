@@ -21,7 +21,9 @@ const (
 	ClaimFile     = "claim.json"
 	PlacementFile = "placement.json"
 	PreflightFile = "preflight.json"
-	NodesFile     = "nodes.txt" // what the nodes said, before and after
+	ClusterFile   = "cluster.json" // where a run on Kubernetes lives, from before it is submitted
+	KubeDir       = "kubernetes"   // the objects of such a run, as they were at its end
+	NodesFile     = "nodes.txt"    // what the nodes said, before and after
 	SentinelFile  = "finish.json"
 	ResultFile    = "result.json"
 	EventFile     = "events.jsonl"
@@ -48,6 +50,10 @@ const (
 	// partial is in the name of a directory that Create has not finished.
 	partial = ".partial-"
 )
+
+// JobStep is the name of the log of what runs the steps of a job: its script, or the container of
+// its Job.
+const JobStep = "job"
 
 // Intent says that a submission may have happened. It is on disk before sbatch starts:
 // intent.json for the first attempt, intent-2.json for the second. Exactly one command
@@ -104,6 +110,9 @@ type Placement struct {
 	Nodes  []Node         `json:"nodes"` // in allocation order
 	Slot   int            `json:"slot"`
 	Ports  map[string]int `json:"ports"`
+	// Roles are the nodes of the pods of each role on Kubernetes, where the slices of the plan say
+	// nothing; nil elsewhere.
+	Roles map[string][]string `json:"roles,omitempty"`
 	// Simulator is the settings of the simulated programs in the job's environment; nil for a
 	// real engine. Those that the test sets itself are in the plan.
 	Simulator map[string]string `json:"simulator,omitempty"`

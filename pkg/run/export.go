@@ -80,6 +80,9 @@ func exportOf(job *plan.Job, plans []*plan.Plan, scripts [][]byte) Export {
 
 // export is what the job of a unit is given.
 func (u *Unit) export() (Export, error) {
+	if u.OnKubernetes() { // its manifest names what its containers get
+		return Export{}, nil
+	}
 	dirs := []string{u.Dir}
 	var plans []*plan.Plan
 	err := u.eachPlan(func(dir string, p *plan.Plan) error {

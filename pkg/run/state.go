@@ -38,7 +38,7 @@ type State struct {
 	End      string    `json:"end,omitempty"`
 	Elapsed  float64   `json:"elapsed_s,omitempty"`
 	NodeList string    `json:"nodelist,omitempty"`
-	Source   string    `json:"source"`         // "squeue", "sacct", "scontrol", "sentinel", "local"
+	Source   string    `json:"source"`         // "squeue", "sacct", "scontrol", "kubectl", "sentinel", "local"
 	At       time.Time `json:"at"`             // when the source said so
 	Since    time.Time `json:"since,omitzero"` // when state and note were first seen together
 	Up       string    `json:"up,omitempty"`   // Uptime at the time At, of a state that may not last
@@ -112,9 +112,10 @@ const (
 	Ending      = "ending"    // still holds its nodes
 	Held        = "held"      // waits for somebody to release it
 	NeverStarts = "never starts"
-	Forgotten   = "forgotten" // unknown, and the scheduler answered; without it nobody answered
-	Lost        = "lost"      // failed, because nobody has known it for LostAfter
-	Killed      = "killed"    // of a local job: the process that watched over it is gone, and said nothing
+	Forgotten   = "forgotten"           // unknown, and the scheduler answered; without it nobody answered
+	Lost        = "lost"                // failed, because nobody has known it for LostAfter
+	Unfetched   = "results not fetched" // of a Job of Kubernetes that has ended
+	Killed      = "killed"              // of a local job: the process that watched over it is gone, and said nothing
 )
 
 // RunState is what the scheduler's answer about a submission's job means for the run in
@@ -135,6 +136,10 @@ func (s Submission) RunState(st State, dir string) State {
 // LocalPrefix begins the id of a job without a scheduler: a rehearsal's job on one
 // machine.
 const LocalPrefix = "local-"
+
+// KubePrefix begins the id of a Job of Kubernetes: kube-NAMESPACE.NAME.UID, with the first digits
+// of its uid.
+const KubePrefix = "kube-"
 
 // HeldVar has the id of a job that runs as steps of an allocation which somebody holds, in the
 // environment of all of its processes. SLURM_JOB_ID is that of the allocation there.
@@ -179,7 +184,7 @@ func (st State) inTurn(dir string, have bool, code int) State {
 		switch code { // as Slurm would say it of this part
 		case 0:
 			st.Raw = "COMPLETED"
-		case timedOut:
+		case TimedOut:
 			st.State, st.Raw = Timeout, "TIMEOUT"
 		default:
 			st.Raw = "FAILED"
@@ -213,12 +218,12 @@ func (st State) MissedTurn() bool {
 // by XCPU, at the run's own time limit.
 const (
 	Terminated = 143
-	timedOut   = 124
+	TimedOut   = 124
 )
 
 // EndedFromOutside reports whether the exit code of a script says that the script was
 // ended by TERM or at its own time limit.
-func EndedFromOutside(code int) bool { return code == Terminated || code == timedOut }
+func EndedFromOutside(code int) bool { return code == Terminated || code == TimedOut }
 
 func (st State) bySentinel(code int) State {
 	st.State, st.Note, st.Reason = Succeeded, "", ""

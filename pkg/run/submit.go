@@ -136,7 +136,7 @@ func (s *Submitter) submit(ctx context.Context, u *Unit, attempt int) (Submissio
 		}
 		job := u.Job()
 		sub, err = s.Scheduler.Submit(ctx, Request{
-			Script: filepath.Join(u.Dir, ScriptFile), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits,
+			Script: filepath.Join(u.Dir, u.Script()), Name: job.Name, Comment: job.Comment, Dir: u.Dir, Waits: waits,
 			Export: export,
 		})
 	}

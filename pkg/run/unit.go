@@ -69,6 +69,32 @@ func (u *Unit) Kind() string {
 	return ""
 }
 
+// OnKubernetes reports whether the unit is a run whose job is one of Kubernetes.
+func (u *Unit) OnKubernetes() bool { return u.Plan != nil && u.Plan.Kubernetes != nil }
+
+// Script is the file that the scheduler is given: the script, or a manifest.
+func (u *Unit) Script() string {
+	if u.OnKubernetes() {
+		return ManifestFile
+	}
+	return ScriptFile
+}
+
+// Verbs is the group of profllm's commands for the jobs of a run or a scenario in a directory: slurm, or
+// kube.
+func Verbs(dir string) string {
+	dirs := []string{dir}
+	if s, err := ReadScenario(dir); err == nil && len(s.Runs) > 0 {
+		dirs = append(dirs, filepath.Join(dir, s.Runs[0]))
+	}
+	for _, d := range dirs {
+		if found(filepath.Join(d, ManifestFile)) {
+			return "kube"
+		}
+	}
+	return "slurm"
+}
+
 // Runs lists the run directories that the job carries, in the order of tasks. The paths
 // are current, since a scenario's directory may have been moved.
 func (u *Unit) Runs() []string {

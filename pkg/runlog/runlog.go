@@ -31,7 +31,7 @@ type Log struct {
 }
 
 // Job is the step that names what the job's script itself prints.
-const Job = "job"
+const Job = run.JobStep
 
 // Label is what its lines are shown with.
 func (l Log) Label() string {

@@ -43,6 +43,7 @@ const (
 	defaultPort = 8300
 	defaultHost = "0.0.0.0"
 	defaultWait = 300 * time.Second
+	longestWait = 30 * 24 * 3600 // s, far above what any server needs
 )
 
 // stride is between the ports of the proxy, of prefill and of decode.
@@ -186,8 +187,8 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 	}
 	CheckPath(s.args, "healthcheck", s.Healthcheck, c)
 	CheckPath(s.args, "serve_healthcheck", s.ServeHealthcheck, c)
-	if s.Wait <= 0 {
-		c.Addf(s.args.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 or more", *s.ServeWaitSeconds)
+	if n := s.ServeWaitSeconds; n != nil && (*n < 1 || *n > longestWait) {
+		c.Addf(s.args.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 to %d", *n, longestWait)
 	}
 	if every := s.ServePollSeconds; every != nil && !(*every >= 0.1 && *every <= 60) {
 		c.Addf(s.args.PosOf("serve_poll_seconds"), "serve_poll_seconds is %g, must be 0.1 to 60", *every)

@@ -237,8 +237,11 @@ func Parse(name string, data []byte) (*Table, error) {
 			return nil, twiceError(d, string(data))
 		}
 	}
-	index := w.index
-	return build(raw, index, "", Pos{File: name, Line: 1, Col: 1}), nil
+	t := build(raw, w.index, "", Pos{File: name, Line: 1, Col: 1})
+	if pos, found := withNUL(t); found {
+		return nil, Errorf(pos, "this text holds a NUL byte").Hintf("remove \\u0000")
+	}
+	return t, nil
 }
 
 // build turns what the decoder made into Tables, in the order of the file.

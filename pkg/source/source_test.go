@@ -21,6 +21,22 @@ id = "b"
   tp.size = 3
 `
 
+// A NUL byte can be in no argument, variable or path: it is refused where it stands, also in a
+// key, a list or a table.
+func TestNUL(t *testing.T) {
+	for text, want := range map[string]string{
+		"a = 1\nb = \"x\\u0000\"":      "s.toml:2:1: this text holds a NUL byte",
+		"a = [1, { c = \"\\u0000\" }]": "s.toml:1:11: this text holds a NUL byte",
+		"[x.y]\n\"k\\u0000\" = 1":      "s.toml:2:1: this text holds a NUL byte",
+	} {
+		_, err := Parse("s.toml", []byte(text))
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, `hint: remove \u0000`)
+	}
+	_, err := Parse("s.toml", []byte(`a = '\u0000'`))
+	require.NoError(t, err, "no escape in single quotes")
+}
+
 func TestPositions(t *testing.T) {
 	table, err := Parse("s.toml", []byte(doc))
 	require.NoError(t, err)

@@ -66,7 +66,11 @@ func schedulerWords(e *result.JobEnd, s *result.Slurm) []schedulerWord {
 		list = append(list, schedulerWord{s, by})
 	}
 	if e.Local != nil {
-		list = append(list, schedulerWord{e.Local, "this machine"})
+		by := "this machine"
+		if e.Source == "kubectl" {
+			by = "the cluster"
+		}
+		list = append(list, schedulerWord{e.Local, by})
 	}
 	return list
 }

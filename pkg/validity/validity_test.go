@@ -723,6 +723,37 @@ func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
 	}
 }
 
+// Each way in which a run can be no good has a check of its own, and each check that fails says
+// why. How many requests may fail is for the test to say: none by default.
+//
+// covers: P-17
+func TestReasonForEachFailedCheck(t *testing.T) {
+	g := good()
+	g.requests(900, 90)
+	g.r.Results.NumPrompts = new(1000)
+	g.r.Accuracy = nil
+	g.e.Phases = append(g.e.Phases, validity.Phase{Name: "bench/2", Exit: new(3)})
+	g.e.Died = append(g.e.Died, validity.RoleEnd{Role: "decode"})
+	v := validity.Judge(&g.r, g.e)
+	require.Equal(t, result.VerdictInvalid, v.Verdict)
+	for _, word := range []string{"phase-failed", "role-died", "requests-missing", "request-errors", "accuracy-missing"} {
+		require.Contains(t, failedWords(v), word)
+	}
+	for _, word := range failedWords(v) {
+		require.NotEmpty(t, v.Check(word).Detail, word)
+	}
+	require.Contains(t, failedWords(validity.Judge(&result.Result{}, validity.Evidence{})), "result-missing")
+	g = good()
+	g.requests(0, 1000)
+	require.Contains(t, failedWords(validity.Judge(&g.r, g.e)), "no-success")
+
+	g = good()
+	g.requests(999, 1)
+	require.Contains(t, failedWords(validity.Judge(&g.r, g.e)), "request-errors", "the default is none")
+	g.e.Limits = validity.Limits{"failed_share": 0.001}
+	require.Empty(t, failedWords(validity.Judge(&g.r, g.e)))
+}
+
 func TestEmptyEvidenceInventsNothing(t *testing.T) {
 	v := validity.Judge(&result.Result{}, validity.Evidence{})
 	require.Equal(t, []string{"result-missing"}, failedWords(v))

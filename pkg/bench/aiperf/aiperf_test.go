@@ -122,6 +122,48 @@ func TestRealCSV(t *testing.T) {
 	}
 }
 
+// The two tables of a CSV are two tables: a scalar is the same under Value as under avg, as CloudAI's
+// reader has it, columns go by their names, not their places, and telemetry of GPUs is no metric.
+//
+// covers: P-16
+func TestTablesOfCSV(t *testing.T) {
+	const statistics = "Metric,sum,avg,p99\nRequest Latency (ms),30,3,5\n"
+	for name, text := range map[string]string{
+		"two tables": statistics + "\nMetric,Value\nRequest Count,10\nRequest Throughput (requests/sec),2.5\n",
+		"one table":  "Metric,avg,p99\nRequest Latency (ms),3,5\nRequest Count,10,\nRequest Throughput (requests/sec),2.5,\n",
+		"telemetry": statistics + "\nMetric,Value\nRequest Count,10\nRequest Throughput (requests/sec),2.5\n\n\n" +
+			"Endpoint,GPU_Index,GPU_Name,GPU_UUID,Metric,avg\nn1,0,H100,u,Request Count,99\n",
+		"byte order mark": "\ufeff" + statistics + "\nMetric,Value\nRequest Count,10\nRequest Throughput (requests/sec),2.5\n",
+	} {
+		for _, ends := range []string{"\n", "\r\n"} {
+			p, err := parse(t, "profile_export_aiperf.csv", strings.ReplaceAll(text, "\n", ends))
+			require.NoError(t, err, name)
+			require.Equal(t, 10, *p.Metrics.CompletedRequests, name)
+			require.InDelta(t, 2.5, *p.Metrics.RequestThroughput, 1e-12, name)
+			require.InDelta(t, 3, *p.Metrics.Latency[result.E2EL].Mean, 1e-12, name)
+			require.InDelta(t, 5, p.Metrics.Latency[result.E2EL].Percentiles[99], 1e-12, name)
+			require.Empty(t, p.Warnings, name)
+		}
+	}
+}
+
+// A load without streaming has no first token: its record lacks those latencies, and is no worse for it.
+//
+// covers: U-40
+func TestWithoutStreaming(t *testing.T) {
+	p, err := parse(t, "profile_export_aiperf.csv", "Metric,avg,min,max,p50,p99\nRequest Latency (ms),100,90,110,100,110\n\n"+
+		"Metric,Value\nRequest Count,40\nOutput Token Throughput (tokens/sec),128\nRequest Throughput (requests/sec),8\nBenchmark Duration (sec),5\n")
+	require.NoError(t, err)
+	require.NotContains(t, p.Metrics.Latency, result.TTFT)
+	require.NotContains(t, p.Metrics.Latency, result.ITL)
+	require.InDelta(t, 100, *p.Metrics.Latency[result.E2EL].Median, 1e-12)
+	r := &result.Result{}
+	r.Merge(p)
+	v := validity.Judge(r, validity.Evidence{Planned: validity.Planned{NumPrompts: 40}})
+	require.NotContains(t, v.Words, "metrics-missing")
+	require.NotContains(t, v.Words, "result-missing")
+}
+
 // Both tables of GenAI-Perf's report are read, with the separators in its numbers.
 //
 // covers: U-39

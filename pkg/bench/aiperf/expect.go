@@ -31,9 +31,17 @@ func (l *Load) checkNumbers() error {
 			continue
 		}
 		if n, err := strconv.ParseFloat(plainText(v), 64); err != nil || n != math.Trunc(n) || math.Abs(n) > mostRequests {
-			c.Addf(v.Pos, "bench_cmd_args.%s is %s, must be a whole number", Spelled(l.args, name), v.Shown())
+			c.Addf(v.Pos, "%s is %s, must be a whole number up to %.0e", Spelled(l.args, name), v.Shown(), mostRequests)
 		} else if n < float64(least) {
-			c.Addf(v.Pos, "bench_cmd_args.%s is %s, must be %d or more", Spelled(l.args, name), v.Shown(), least)
+			c.Addf(v.Pos, "%s is %s, must be %d or more", Spelled(l.args, name), v.Shown(), least)
+		}
+	}
+	for _, name := range []string{"request_rate", "benchmark_duration"} {
+		if v := l.get(name); v != nil {
+			x, err := strconv.ParseFloat(plainText(v), 64)
+			if err != nil || !(x > 0) || math.IsInf(x, 0) {
+				c.Addf(v.Pos, "%s is %s, must be a number above 0", Spelled(l.args, name), v.Shown())
+			}
 		}
 	}
 	return c.Err()

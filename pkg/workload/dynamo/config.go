@@ -10,19 +10,19 @@ import (
 // Config is [cmd_args] of an AIDynamo test, as CloudAI has it; keys of profllm's are marked so. Keys of its tables
 // may be spelt with dashes.
 type Config struct {
-	DockerImageURL string        `toml:"docker_image_url"`  // Image of every process but exporters.
-	StorageDir     *string       `toml:"storage_cache_dir"` // Folder of caches on the nodes; default /tmp.
-	StartupCmd     *string       `toml:"startup_cmd"`
-	StartupImage   *string       `toml:"startup_cmd_docker_image"`
-	Dynamo         *source.Table `toml:"dynamo,required"`
-	LMCache        *source.Table `toml:"lmcache"`
-	Controller     *source.Table `toml:"lmcache_controller"`
-	HiCache        *source.Table `toml:"hicache"`
-	GenAIPerf      *source.Table `toml:"genai_perf"`
-	AIPerf         *source.Table `toml:"aiperf"`
-	Phases         *source.Value `toml:"aiperf_phases"`
-	Accuracy       *source.Table `toml:"aiperf_accuracy"`
-	Workloads      *string       `toml:"workloads"` // Who measures: aiperf or genai-perf; default aiperf.
+	DockerImageURL string        `toml:"docker_image_url"`         // Image of every process but exporters.
+	StorageDir     *string       `toml:"storage_cache_dir"`        // Folder of caches on the nodes; default /tmp.
+	StartupCmd     *string       `toml:"startup_cmd"`              // Shell text, run on every node before the service.
+	StartupImage   *string       `toml:"startup_cmd_docker_image"` // Image in which it runs; default: on the host.
+	Dynamo         *source.Table `toml:"dynamo,required"`          // The service.
+	LMCache        *source.Table `toml:"lmcache"`                  // Becomes LMCache's file, as it stands.
+	Controller     *source.Table `toml:"lmcache_controller"`       // cmd is the command of LMCache's controller.
+	HiCache        *source.Table `toml:"hicache"`                  // Becomes SGLang's file of HiCache, as it stands.
+	GenAIPerf      *source.Table `toml:"genai_perf"`               // GenAI-Perf, if workloads names it.
+	AIPerf         *source.Table `toml:"aiperf"`                   // AIPerf; its options stand in args.
+	Phases         *source.Value `toml:"aiperf_phases"`            // Loads one after the other, each with a name.
+	Accuracy       *source.Table `toml:"aiperf_accuracy"`          // Program that asks for accuracy after the loads.
+	Workloads      *string       `toml:"workloads"`                // Who measures: aiperf or genai-perf; default aiperf.
 }
 
 // service is [cmd_args.dynamo].
@@ -33,23 +33,24 @@ type service struct {
 	Backend string `toml:"backend"`
 	// Version of Dynamo, whose options the commands have (profllm); default: the tag of the image, else the newest
 	// that profllm knows.
-	Version   string        `toml:"version"`
-	Endpoint  string        `toml:"endpoint"` // Path of the API, read, without effect: clients have one of their own.
+	Version  string `toml:"version"`
+	Endpoint string `toml:"endpoint"` // Path of the API, read, without effect: clients have one of their own.
+	// What moves KV blocks: nixl, lmcache, kvbm or none, or several of them.
 	Connector *source.Value `toml:"connector"`
-	Workspace *string       `toml:"workspace_path"`
+	Workspace *string       `toml:"workspace_path"` // Read, without effect: commands begin in the run's folder.
 	Ingress   string        `toml:"ingress_cmd"`    // Command of the frontend; default python3 -m dynamo.frontend.
 	NodeSetup *string       `toml:"node_setup_cmd"` // Shell text, run on every node before the service.
 	Port      int           `toml:"port"`           // Base of the frontend's port; default 8000.
 	// Node of the frontend, from 0 (profllm); default: that of the first worker of decode. One more node than the workers
 	// have is its own.
 	FrontendNode *int          `toml:"frontend_node"`
-	EtcdCmd      string        `toml:"etcd_cmd"`  // Command of etcd, where there is one.
-	EtcdPort     int           `toml:"etcd_port"` // Base of its port; default 2379.
-	NATSCmd      string        `toml:"nats_cmd"`  // Command of NATS, where there is one.
-	NATSPort     int           `toml:"nats_port"` // Base of its port; default 4222.
-	Exporter     *source.Table `toml:"dcgm_exporter"`
-	Prefill      *source.Table `toml:"prefill_worker"`
-	Decode       *source.Table `toml:"decode_worker"`
+	EtcdCmd      string        `toml:"etcd_cmd"`       // Command of etcd, where there is one.
+	EtcdPort     int           `toml:"etcd_port"`      // Base of its port; default 2379.
+	NATSCmd      string        `toml:"nats_cmd"`       // Command of NATS, where there is one.
+	NATSPort     int           `toml:"nats_port"`      // Base of its port; default 4222.
+	Exporter     *source.Table `toml:"dcgm_exporter"`  // NVIDIA's exporter of GPU metrics on every node.
+	Prefill      *source.Table `toml:"prefill_worker"` // Workers of prefill.
+	Decode       *source.Table `toml:"decode_worker"`  // Workers of decode, or of both where prefill has no nodes.
 
 	// How processes find each other: etcd, or file, on a folder of the run (profllm); default etcd over several
 	// nodes, since Dynamo watches the folder by inotify, which network file systems do not pass on.
@@ -58,19 +59,21 @@ type service struct {
 	RequestPlane string `toml:"request_plane"`
 	// How events travel: zmq or nats (profllm); default zmq, before Dynamo 1.3 nats.
 	EventPlane string `toml:"event_plane"`
+	// Bases of the workers' ports (profllm).
+	Ports *source.Table `toml:"ports"`
 	// Time for the workers to become ready and to register, s (profllm); default 1800.
 	WaitSeconds *int `toml:"serve_wait_seconds"`
 }
 
 // worker is [cmd_args.dynamo.prefill_worker] and decode_worker.
 type worker struct {
-	Cmd   string        `toml:"cmd"`                      // Command in words; default: the backend's module.
-	Regex *string       `toml:"worker_initialized_regex"` // Read, without effect: profllm counts what registered.
-	Multi bool          `toml:"multiple_workers_per_node"`
-	Nodes *source.Value `toml:"num_nodes"` // Nodes of the role; default 1. 0 prefill nodes: aggregated serving.
-	Hosts *string       `toml:"nodes"`     // Hosts of the role, in place of num_nodes.
-	Args  *source.Table `toml:"args"`      // Options of the worker.
-	Extra *source.Value `toml:"extra_args"`
+	Cmd   string        `toml:"cmd"`                       // Command in words; default: the backend's module.
+	Regex *string       `toml:"worker_initialized_regex"`  // Read, without effect: profllm counts what registered.
+	Multi bool          `toml:"multiple_workers_per_node"` // As many workers on a node as its GPUs suffice for.
+	Nodes *source.Value `toml:"num_nodes"`                 // Nodes of the role; default 1. 0 prefill nodes: aggregated serving.
+	Hosts *string       `toml:"nodes"`                     // Hosts of the role, in place of num_nodes.
+	Args  *source.Table `toml:"args"`                      // Options of the worker.
+	Extra *source.Value `toml:"extra_args"`                // Further words of the command.
 	// Workers on each node (profllm); default 1, or as many as the GPUs suffice for with multiple_workers_per_node.
 	PerNode *int `toml:"workers_per_node"`
 	// Nodes that one worker goes over (profllm); default 1: num_nodes are as many workers. With it, num_nodes is a

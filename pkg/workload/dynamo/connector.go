@@ -46,6 +46,16 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 	return list
 }
 
+// checkJSON refuses a text in place of a table that is none.
+func (r *role) checkJSON(c *source.Complaints) {
+	for _, key := range []string{"kv_transfer_config", "kv_events_config"} {
+		if text, ok := r.args.Get(key).Text(); ok && !json.Valid([]byte(text)) {
+			c.Add(source.Errorf(r.args.PosOf(key), "%s.args.%s is no JSON", r.label(), key).
+				Hintf("write a table: %s = { KEY = VALUE }", key))
+		}
+	}
+}
+
 // transfer are the options by which a worker of vLLM is told what moves its KV blocks: what the test says in vLLM's own
 // words, else the connectors that it names, else NIXL for prefill, which needs one.
 func (w *Workload) transfer(r *role) []plan.Word {

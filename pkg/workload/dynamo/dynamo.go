@@ -38,6 +38,7 @@ type Workload struct {
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
 	controller      controller
 	exporter        exporter
+	bases           bases // of the workers' ports
 	notes           []string
 }
 
@@ -75,6 +76,8 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkCommands(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
+	w.checkWait(&c)
+	w.readBases(&c)
 	w.checkConstraints(t.Constraints, &c)
 	w.noEffect()
 	w.noteHandoffs(t)
@@ -100,6 +103,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	for _, e := range w.notYet() {
 		c.Add(e)
 	}
+	w.checkPorts(&c)
 	if c.Err() != nil {
 		return plan.Service{}, c.Err()
 	}
@@ -199,6 +203,16 @@ func (w *Workload) wait() plan.Seconds {
 	return plan.Seconds(defaultWait * time.Second)
 }
 
+// longestWait is far above what any service needs, s: 30 days.
+const longestWait = 30 * 24 * 3600
+
+// checkWait refuses a time in which nothing could become ready.
+func (w *Workload) checkWait(c *source.Complaints) {
+	if n := w.service.WaitSeconds; n != nil && (*n < 1 || *n > longestWait) {
+		c.Addf(w.table.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 to %d", *n, longestWait)
+	}
+}
+
 // addWorker adds a role that runs one worker.
 func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
 	r := one.role
@@ -209,13 +223,13 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	for _, option := range w.backend.model {
 		argv = append(argv, plan.Texts(option, w.service.Model)...)
 	}
-	s.Ports = append(s.Ports, one.port(one.name, systemPort, 1))
+	s.Ports = append(s.Ports, one.port(one.name, w.bases.System, 1))
 	env := []plan.Var{ // what differs between workers comes first, so that the script says the rest once
 		{Name: "PROFLLM_ROLE", Value: plan.Text(one.name)},
 		{Name: "DYN_SYSTEM_PORT", Value: plan.Word{plan.PortNumber(one.name)}},
 	}
 	if w.service.Backend == "vllm" {
-		env = append(env, vllmEnv(s, one)...)
+		env = append(env, w.vllmEnv(s, one)...)
 	}
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})

@@ -374,6 +374,9 @@ func TestEventsAndCounters(t *testing.T) {
 		require.False(t, seen[u.String()], u)
 		seen[u.String()] = true
 	}
+	s, err = serve(t, "[dynamo]\n[dynamo.dcgm_exporter]\nenabled = true\n"+sizes(2, 2), plan.Cluster{Nodes: 2, GPUsPerNode: 2})
+	require.NoError(t, err)
+	require.Len(t, s.MetricsURLs, 1+4+2, "two roles share two nodes, each of which has one exporter")
 	s, err = serve(t, "[dynamo]\n", plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.NotContains(t, argv(roleOf(t, s, "prefill")), "kv-events-config", "round robin asks for none")

@@ -143,6 +143,12 @@ func (w *Workload) noEffectOnPods() {
 				"%s has no effect on Kubernetes: Dynamo's operator says how processes find each other", key)
 		}
 	}
+	if w.table.Has("ports") {
+		w.note(w.table.PosOf("ports"), "ports has no effect on Kubernetes: each pod has an address of its own")
+	}
+	if w.table.Has("frontend_node") {
+		w.note(w.table.PosOf("frontend_node"), "frontend_node has no effect on Kubernetes: the cluster chooses nodes")
+	}
 	if w.table.Has("port") && w.service.Port != podFrontendPort {
 		w.note(w.table.PosOf("port"), "port has no effect on Kubernetes: the frontend listens on %d there",
 			podFrontendPort)

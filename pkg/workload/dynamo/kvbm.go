@@ -72,19 +72,13 @@ func (w *Workload) addKVBM(s *plan.Service, cl plan.Cluster) {
 	}
 }
 
-// Bases of KVBM's ports. Only workers of vLLM have it, which have no bootstrap port.
-const (
-	kvbmPubPort     = bootstrapPort
-	kvbmAckPort     = 11700
-	kvbmMetricsPort = 6880
-)
-
 // kvbmEnv are the variables that tell a worker the ports and the folder of its KVBM.
 func (w *Workload) kvbmEnv(s *plan.Service, one instance, cl plan.Cluster) []plan.Var {
 	if !w.kvbm(one.role) {
 		return nil
 	}
-	pub, ack := one.port(one.name+"_kvbm_pub", kvbmPubPort, 1), one.port(one.name+"_kvbm_ack", kvbmAckPort, 1)
+	pub := one.port(one.name+"_kvbm_pub", w.bases.KVBMPub, 1)
+	ack := one.port(one.name+"_kvbm_ack", w.bases.KVBMAck, 1)
 	s.Ports = append(s.Ports, pub, ack)
 	env := []plan.Var{
 		{Name: "DYN_KVBM_LEADER_ZMQ_PUB_PORT", Value: plan.Word{plan.PortNumber(pub.Name)}},
@@ -95,7 +89,7 @@ func (w *Workload) kvbmEnv(s *plan.Service, one instance, cl plan.Cluster) []pla
 		env = append(env, plan.Var{Name: "DYN_KVBM_LEADER_ZMQ_HOST", Value: plan.Word{plan.Addr(one.name)}})
 	}
 	if w.kvbmMeasured() {
-		metrics := one.port(one.kvbmMetrics(), kvbmMetricsPort, 1)
+		metrics := one.port(one.kvbmMetrics(), w.bases.KVBMMetrics, 1)
 		s.Ports = append(s.Ports, metrics)
 		env = append(env, plan.Var{Name: "DYN_KVBM_METRICS_PORT", Value: plan.Word{plan.PortNumber(metrics.Name)}})
 	}

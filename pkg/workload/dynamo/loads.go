@@ -81,11 +81,12 @@ const serverCounts = "use_server_token_count"
 
 func (l *loads) prepare(cfg *Config, simulated bool) {
 	name := l.client(cfg)
-	table, key := cfg.AIPerf, "aiperf"
+	table, key, idle, idleKey := cfg.AIPerf, "aiperf", cfg.GenAIPerf, "genai_perf"
 	if name == "genai-perf" {
-		table, key = cfg.GenAIPerf, "genai_perf"
+		table, key, idle, idleKey = idle, idleKey, table, key
 	}
 	base := l.tool(table, key)
+	l.tool(idle, idleKey) // which measures nothing, but is read
 	l.test.Client, l.test.BenchArgs = name, base.arguments(l.complaints)
 	if name == "aiperf" && simulated && !l.test.BenchArgs.Has(serverCounts) {
 		l.test.BenchArgs.Set(serverCounts, &source.Value{Pos: l.test.Pos, Any: true})

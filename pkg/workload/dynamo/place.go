@@ -253,6 +253,7 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	r.readHosts(c)
 	r.readSpan(w.service.Backend, c)
 	r.extra = w.extraArgs(&r, c)
+	r.checkJSON(c)
 	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
 		r.connectors = connectorNames(w.service.Connector, c)
 	}

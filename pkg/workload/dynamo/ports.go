@@ -5,16 +5,58 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
 )
 
-// Bases of the ports of workers. Those of one node lie plan.Slots apart, since every port moves with the job's slot, and
-// there is room for maxWorkers of each role.
-const (
-	systemPort    = 15000 // health and metrics of a worker
-	nixlPort      = 18300 // NIXL's side channel
-	eventPort     = 21600 // KV events
-	bootstrapPort = 24900 // where decode finds prefill, of SGLang and the mocker
-)
+// bases is [cmd_args.dynamo.ports]. The ports of one node lie plan.Slots apart, since every port moves with the job's
+// slot; the defaults leave room for maxWorkers of each role.
+type bases struct {
+	System      int `toml:"system"`       // Health and metrics of a worker; default 15000.
+	NIXL        int `toml:"nixl"`         // NIXL's side channel; default 18300.
+	Events      int `toml:"events"`       // KV events; default 21600.
+	Bootstrap   int `toml:"bootstrap"`    // Where decode finds prefill, of SGLang and the mocker; default 24900.
+	Meet        int `toml:"meet"`         // Where the processes of a worker over several nodes meet; default 28200.
+	KVBMPub     int `toml:"kvbm_pub"`     // KVBM's leader, which no worker with a bootstrap port has; default 24900.
+	KVBMAck     int `toml:"kvbm_ack"`     // Answers to it; default 11700.
+	KVBMMetrics int `toml:"kvbm_metrics"` // KVBM's counters; default 6880.
+}
+
+// readBases reads the bases of the workers' ports.
+func (w *Workload) readBases(c *source.Complaints) {
+	w.bases = bases{System: 15000, NIXL: 18300, Events: 21600, Bootstrap: 24900, Meet: 28200, KVBMPub: 24900,
+		KVBMAck: 11700, KVBMMetrics: 6880}
+	if w.service.Ports == nil {
+		return
+	}
+	t := decode(w.service.Ports, &w.bases, c)
+	for _, key := range t.Keys() {
+		if n, ok := intOf(t.Get(key)); ok && !usable(n) {
+			c.Add(badPort(t, key, n))
+		}
+	}
+}
+
+func usable(port int) bool { return port >= 1024 && port <= 65535 }
+
+func badPort(t *source.Table, key string, n int) error {
+	return source.Errorf(t.PosOf(key), "%s is %d, must be 1024 to 65535", key, n).Hintf("leave it out for the default")
+}
+
+// checkPorts refuses bases of ports that no process of a user can listen on.
+func (w *Workload) checkPorts(c *source.Complaints) {
+	for _, x := range []struct {
+		table *source.Table
+		key   string
+		base  int
+	}{
+		{w.table, "port", w.service.Port}, {w.table, "etcd_port", w.service.EtcdPort},
+		{w.table, "nats_port", w.service.NATSPort}, {w.service.Exporter, "port", w.exporter.Port},
+	} {
+		if !usable(x.base) {
+			c.Add(badPort(x.table, x.key, x.base))
+		}
+	}
+}
 
 // port is a port of a worker. Those of the workers of one node lie apart.
 func (i instance) port(name string, base, count int) plan.Port {
@@ -22,8 +64,9 @@ func (i instance) port(name string, base, count int) plan.Port {
 }
 
 // vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
-func vllmEnv(s *plan.Service, one instance) []plan.Var {
-	side, events := one.port(one.name+"_nixl", nixlPort, one.role.tp), one.port(one.name+"_events", eventPort, 1)
+func (w *Workload) vllmEnv(s *plan.Service, one instance) []plan.Var {
+	side := one.port(one.name+"_nixl", w.bases.NIXL, one.role.tp)
+	events := one.port(one.name+"_events", w.bases.Events, 1)
 	s.Ports = append(s.Ports, side, events)
 	return []plan.Var{
 		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
@@ -49,7 +92,7 @@ func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
 	if one.role.kind != prefill || w.backend.bootstrap == "" {
 		return nil
 	}
-	base := bootstrapPort
+	base := w.bases.Bootstrap
 	if n, ok := intOf(one.role.args.Get(w.backend.bootstrap)); ok {
 		base = n
 	}

@@ -58,10 +58,10 @@ func (w *Workload) localized(cl plan.Cluster, argv []plan.Word) []plan.Word {
 
 // exporter is [cmd_args.dynamo.dcgm_exporter].
 type exporter struct {
-	Enabled bool   `toml:"enabled"`
-	Image   string `toml:"docker_image_url"` // also image_url
-	Short   string `toml:"image_url"`
-	Port    int    `toml:"port"` // Base of its port; default 9401.
+	Enabled bool   `toml:"enabled"`          // Start it.
+	Image   string `toml:"docker_image_url"` // Its image; default NVIDIA's of 4.5.2.
+	Short   string `toml:"image_url"`        // The same under another name.
+	Port    int    `toml:"port"`             // Base of its port; default 9401.
 }
 
 const (

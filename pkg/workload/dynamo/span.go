@@ -84,16 +84,13 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 	return nil
 }
 
-// Base of the ports by which the processes of a worker over several nodes meet.
-const meetPort = 28200
-
 // overNodes is the command of a worker, which every node runs: `profllm job rank` adds what differs.
 func (w *Workload) overNodes(s *plan.Service, one instance, argv []plan.Word) []plan.Word {
 	n := one.nodes.Count
 	if n == 1 {
 		return argv
 	}
-	port := one.port(one.name+"_meet", meetPort, 1)
+	port := one.port(one.name+"_meet", w.bases.Meet, 1)
 	s.Ports = append(s.Ports, port)
 	meet := plan.Word{plan.PortNumber(port.Name)}
 	count := plan.Texts("--nnodes", strconv.Itoa(n))

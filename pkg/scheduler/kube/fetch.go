@@ -1,0 +1,386 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	json "github.com/go-json-experiment/json/v1"
+
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// FetchFile is what was fetched of a run.
+const FetchFile = run.KubeDir + "/fetch.json"
+
+// Fetched is FetchFile.
+type Fetched struct {
+	Schema string    `json:"schema"` // profllm.fetch/1
+	JobID  string    `json:"job_id"`
+	Time   time.Time `json:"time"`
+	Logs   []string  `json:"logs"`             // below the run directory
+	Files  int       `json:"files"`            // of the archive of results
+	Fault  string    `json:"fault,omitempty"`  // why there are none
+	Unread []string  `json:"unread,omitempty"` // logs that could not be read, and why
+}
+
+// mostLog bounds one log.
+const mostLog = 200 << 20
+
+// fetch is the fetching of what one run left.
+type fetch struct {
+	*Kube
+	of   known
+	id   string
+	st   run.State
+	have objects
+	temp string // folder below the run directory, absolute
+	done Fetched
+
+	said  said
+	files []string // of temp, to be moved to the run directory
+}
+
+// Fetch brings what a run whose Job has ended left in the cluster into its run directory: the logs
+// of all containers, the objects and events, and the results between the markers of the Job's log.
+// What the collector reads of a job follows from these; the sentinel comes last. A run that was
+// fetched is left alone.
+//
+// An error means that the cluster did not answer or the disk is full, and that it is worth another
+// try. Results that are missing or damaged are no error: the run is over, and its sentinel and
+// FetchFile say so.
+func (k *Kube) Fetch(ctx context.Context, id string, st run.State) (fetched bool, err error) {
+	of, ok := k.ofJob(id)
+	if !ok {
+		return false, fmt.Errorf("nobody told where job %s lives", id)
+	}
+	var end run.Sentinel
+	if run.ReadJSON(filepath.Join(of.dir, run.SentinelFile), &end) == nil && end.JobID == id {
+		return false, nil
+	}
+	f := &fetch{Kube: k, of: of, id: id, st: st, done: Fetched{Schema: "profllm.fetch/1", JobID: id, Logs: []string{}}}
+	if f.temp, err = tempDir(of.dir); err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(f.temp)
+	if err := f.objects(ctx); err != nil {
+		return false, err
+	}
+	if f.have.find(&object{Kind: kindJob, Metadata: metadata{Name: f.jobName()}}) == nil {
+		return false, fmt.Errorf("%s has no Job %s any more", of.at, f.jobName())
+	}
+	if err := f.logs(ctx); err != nil {
+		return false, err
+	}
+	f.results()
+	return true, f.write()
+}
+
+func (f *fetch) jobName() string {
+	_, name, _, _ := parseID(f.id)
+	return name
+}
+
+func (f *fetch) job() *object {
+	return f.have.find(&object{Kind: kindJob, Metadata: metadata{Name: f.jobName()}})
+}
+
+// tempPrefix begins the names of folders in which something is fetched.
+const tempPrefix = ".fetch-"
+
+// tempDir makes a folder of this process, and removes those that killed commands of this host left.
+func tempDir(dir string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	mark := tempPrefix + host + "-"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		word, found := strings.CutPrefix(e.Name(), mark)
+		number, _, _ := strings.Cut(word, ".")
+		if pid, err := strconv.Atoi(number); found && err == nil && pid != os.Getpid() && !process.Exists(pid) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return "", err
+			}
+		}
+	}
+	return os.MkdirTemp(dir, fmt.Sprintf("%s%d.*", mark, os.Getpid()))
+}
+
+// objects fetches the objects of the run and their events.
+func (f *fetch) objects(ctx context.Context) error {
+	kinds, err := f.of.kinds()
+	if err != nil {
+		return err
+	}
+	kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == resources["Secret"] })
+	if !slices.Contains(kinds, resources[kindDeployment]) { // of the operator, with the labels of the graph
+		kinds = append([]string{resources[kindDeployment]}, kinds...)
+	}
+	have, err := f.get(ctx, f.of.at, withPods(kinds), byLabel(f.of.runID))
+	if err != nil {
+		return err
+	}
+	f.have = have
+	byKind := map[string][]json.RawMessage{}
+	mine := map[string]bool{}
+	for _, o := range have {
+		byKind[o.Kind] = append(byKind[o.Kind], o.raw)
+		mine[o.Metadata.UID] = true
+	}
+	events, err := f.events(ctx, f.of.at)
+	if err != nil && !asError(err).says("Forbidden") {
+		return err
+	}
+	for _, e := range events {
+		if mine[e.Object.UID] {
+			byKind["Event"] = append(byKind["Event"], e.raw)
+		}
+	}
+	for kind, items := range byKind {
+		data, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", " ")
+		if err != nil {
+			return err
+		}
+		if err := f.keep(path.Join(run.KubeDir, strings.ToLower(kind)+"s.json"), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep writes a file that goes into the run directory.
+func (f *fetch) keep(name string, data []byte) error {
+	to := filepath.Join(f.temp, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	f.files = append(f.files, name)
+	return os.WriteFile(to, data, 0o644)
+}
+
+// logs fetches the logs of all containers of all pods.
+func (f *fetch) logs(ctx context.Context) error {
+	f.said.fault = errNoArchive
+	for _, c := range containersOf(f.have, f.of) {
+		if c.waits {
+			continue
+		}
+		if err := f.log(ctx, c, logName(c.step, c.rank)); err != nil {
+			return err
+		}
+		if c.restarts == 0 {
+			continue
+		}
+		// the log of the container before it, which may be gone
+		c.client = false
+		if err := f.log(ctx, c, previous(logName(c.step, c.rank)), "--previous"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logName is the name of a log below logs/: as on Slurm, the role with its rank, or job for what
+// measures.
+func logName(step string, rank int) string {
+	if step == run.JobStep && rank == 0 {
+		return step
+	}
+	return fmt.Sprintf("%s-%d", step, rank)
+}
+
+// previous is the name of the log of the container before a restart.
+func previous(name string) string {
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		return name[:i] + "_previous" + name[i:]
+	}
+	return name + "_previous"
+}
+
+// roleLabels are the labels by which a pod says what it is in the service.
+var roleLabels = []string{"profllm.io/role", "nvidia.com/dynamo-component", "nvidia.com/dynamo-component-type"}
+
+// roleOf is the role of a pod of the service.
+func roleOf(p *object, pl *plan.Plan) string {
+	word := ""
+	for _, label := range roleLabels {
+		v := p.Metadata.Labels[label]
+		for _, r := range pl.Roles {
+			if v != "" && (strings.EqualFold(v, r.Name) || strings.EqualFold(v, r.KindName())) {
+				return r.Name
+			}
+		}
+		if word == "" {
+			word = strings.ToLower(v)
+		}
+	}
+	if word == "" {
+		word = "server"
+	}
+	return word
+}
+
+// log fetches one log. Of a client, the archive in it goes to a file beside.
+func (f *fetch) log(ctx context.Context, c ran, name string, more ...string) error {
+	raw, err := os.Create(filepath.Join(f.temp, "raw.log"))
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	args := append([]string{"logs", c.pod.Metadata.Name, "--container=" + c.name, "--timestamps",
+		fmt.Sprintf("--limit-bytes=%d", int64(mostLog))}, more...)
+	if err := f.kubectlTo(ctx, f.of.at, nil, raw, args...); err != nil {
+		e := asError(err)
+		if !e.refused() {
+			return err
+		}
+		// gone with its pod or node, which no other try brings back
+		f.done.Unread = append(f.done.Unread, fmt.Sprintf("%s: %s", name, oneLine(e.said())))
+		return nil
+	}
+	if _, err := raw.Seek(0, 0); err != nil {
+		return err
+	}
+	archive, err := os.Create(filepath.Join(f.temp, "results.tgz.new"))
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	var plain bytes.Buffer
+	s, err := readLog(raw, &plain, archive)
+	if err != nil {
+		return fmt.Errorf("log %s of pod %s: %w", c.name, c.pod.Metadata.Name, err)
+	}
+	file := run.LogDir + "/" + name + ".log"
+	if plain.Len() > 0 {
+		f.done.Logs = append(f.done.Logs, file)
+		if err := f.keep(file, plain.Bytes()); err != nil {
+			return err
+		}
+	}
+	if !c.client {
+		return nil
+	}
+	return f.merge(s, archive.Name())
+}
+
+// merge takes what a container of the Job said.
+func (f *fetch) merge(s said, archive string) error {
+	if f.said.began.IsZero() || !s.began.IsZero() && s.began.Before(f.said.began) {
+		f.said.began = s.began
+	}
+	if s.ended.After(f.said.ended) {
+		f.said.ended = s.ended
+	}
+	f.said.phases = append(f.said.phases, s.phases...)
+	switch {
+	case s.archive:
+		f.said.archive, f.said.fault = true, nil
+		return os.Rename(archive, filepath.Join(f.temp, "results.tgz"))
+	case !f.said.archive && !errors.Is(s.fault, errNoArchive):
+		f.said.fault = s.fault
+	}
+	return nil
+}
+
+// results unpacks the archive. One that is damaged gives no file at all.
+func (f *fetch) results() {
+	if !f.said.archive {
+		return
+	}
+	files, err := f.unpack()
+	if err != nil {
+		f.said.archive, f.said.fault = false, fmt.Errorf("the archive of results cannot be unpacked: %w", err)
+		return
+	}
+	f.done.Files = len(files)
+}
+
+func (f *fetch) unpack() ([]string, error) {
+	in, err := regular.OpenLarge(filepath.Join(f.temp, "results.tgz"))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	at := filepath.Join(f.temp, "results")
+	if err := os.Mkdir(at, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(at)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var loads []string
+	for i := range f.of.plan.Loads {
+		if rel, err := filepath.Rel(f.of.plan.Dir, f.of.plan.Loads[i].Dir); err == nil && rel != "." && filepath.IsLocal(rel) {
+			loads = append(loads, filepath.ToSlash(rel)+"/")
+		}
+	}
+	files, err := unpack(in, root, loads)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.OpenRoot(f.of.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return files, publish(dir, filepath.Base(f.temp)+"/results", files)
+}
+
+// write moves what was fetched into the run directory, and writes what the collector reads.
+func (f *fetch) write() error {
+	f.done.Time = f.now().UTC()
+	if f.said.fault != nil && f.st.State == run.Succeeded || f.said.fault != nil && !errors.Is(f.said.fault, errNoArchive) {
+		f.done.Fault = fmt.Sprintf("%s: %v", f.said.word(), f.said.fault)
+		line := "profllm kube: " + f.done.Fault + "\n"
+		if err := f.keep(run.LogDir+"/fetch-0.log", []byte(line)); err != nil {
+			return err
+		}
+	}
+	root, err := os.OpenRoot(f.of.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var fresh []string
+	for _, name := range f.files { // the Job's own logs of the same name are the client's
+		if _, err := root.Lstat(name); strings.HasPrefix(name, run.LogDir+"/") && err == nil && f.own(name) {
+			continue
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		fresh = append(fresh, name)
+	}
+	if err := publish(root, filepath.Base(f.temp), fresh); err != nil {
+		return err
+	}
+	if err := f.records(); err != nil {
+		return err
+	}
+	return run.WriteJSON(filepath.Join(f.of.dir, run.SentinelFile), f.sentinel())
+}
+
+// own reports whether a log came with the results.
+func (f *fetch) own(name string) bool {
+	_, err := os.Stat(filepath.Join(f.temp, "results", filepath.FromSlash(name)))
+	return err == nil
+}
