@@ -26,11 +26,11 @@ func TestQuotedCommas(t *testing.T) {
 
 // Commas that are quoted do not change where a line of an array ends: an option still begins one.
 func TestArrayIsBrokenBeforeCommasAreQuoted(t *testing.T) {
-	a := wordArray{name: "BOX"}
+	a := wordArray{name: "BOX", words: []token{{"--rm", true}}}
 	for range 20 {
-		a.words = append(a.words, token{"--mount=type=bind,source=/some/folder", false}, token{"-v", false},
-			token{"/a,b", false})
+		a.words = append(a.words, token{"--mount=type=bind,source=/some/folder", false})
 	}
+	a.words = append(a.words, token{"-v", false}, token{"/a,b", false})
 	for _, line := range strings.Split(array(a), "\n") {
 		require.Less(t, len(line), 120, line)
 		require.NotContains(t, line+" ", " -v ' ", "an option stays with its value")

@@ -44,6 +44,11 @@ func TestConstraints(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(s.Notes, "\n"), "prefill has a larger tensor parallel size (16) than decode (8)")
 
+	w, err = build(wide, "")
+	require.NoError(t, err)
+	_, err = w.Deploy(plan.Cluster{GPUsPerNode: 8})
+	require.ErrorContains(t, err, "prefill has a larger tensor parallel size (16) than decode (8)", "on Kubernetes too")
+
 	_, err = build(order, "prefill_tp = true")
 	require.ErrorContains(t, err, "c.toml:1:1: unknown key")
 	w, err = build("[dynamo.decode_worker.args]\ntensor_parallel_size = 16", "tp_times_pp_le_gpus_per_node = false")

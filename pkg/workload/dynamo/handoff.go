@@ -32,7 +32,7 @@ func (w *Workload) noteHandoffs(t scenario.Test) {
 	}
 	if room := each * w.prefill.nodes * max(w.prefill.perNode, 1); room < most {
 		w.note(limit.Pos, "prefill_worker.args.max_num_seqs is %d: the prefill workers of the mocker take %d requests "+
-			"at once and refuse any other, which the frontend answers with 503, but the load has %d; raise max_num_seqs or lower the "+
-			"concurrency", each, room, most)
+			"at once and refuse any other, which the frontend answers with 503, but the load has %d; raise max_num_seqs "+
+			"or lower the concurrency", each, room, most)
 	}
 }

@@ -101,8 +101,8 @@ const (
 )
 
 // etcdOptions are those that profllm writes.
-var etcdOptions = []string{"--name", "--data-dir", "--listen-client-urls", "--advertise-client-urls", "--listen-peer-urls",
-	"--initial-advertise-peer-urls", "--initial-cluster"}
+var etcdOptions = []string{"--name", "--data-dir", "--listen-client-urls", "--advertise-client-urls",
+	"--listen-peer-urls", "--initial-advertise-peer-urls", "--initial-cluster"}
 
 // addControl adds etcd and NATS where they are needed, on the first node. The workers start once
 // they are ready.

@@ -68,7 +68,8 @@ func (w *Workload) checkSpan(r *role, nodes []int) error {
 			Hintf("remove data_parallel_size, and start more workers")
 	case w.backend.module == sglang.module && r.dp > 1:
 		return source.Errorf(r.sizePos(), "%s: SGLang has data parallelism over several nodes with DP attention only",
-			r.label()).Hintf("set enable_dp_attention = true, with the tensor parallel size of the whole worker; or start more workers")
+			r.label()).Hintf("set enable_dp_attention = true, with the tensor parallel size of the whole worker, " +
+			"or start more workers")
 	case len(nodes)%r.span != 0:
 		return source.Errorf(pos, "%s has %d nodes, which workers of %d nodes do not divide", r.label(), len(nodes), r.span).
 			Hintf("set num_nodes to a multiple of nodes_per_worker")
