@@ -60,7 +60,7 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	if len(node.Children) > 0 && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		hint := "list the commands: " + help
 		if near := meantCommands(root, node, rest[0]); len(near) > 0 {
-			hint = "did you mean " + strings.Join(near, " or ") + "?"
+			hint = "did you mean " + either(near) + "?"
 		}
 		return fmt.Errorf("%s: there is no command %q\n\thint: %s", root.Name,
 			strings.TrimPrefix(node.FullPath()+" "+rest[0], root.Name+" "), hint)
@@ -91,6 +91,15 @@ func UsageError(root *kong.Node, args []string, err error, near string) error {
 	return fmt.Errorf("%s: %s", root.Name, text)
 }
 
+// either is a list as a sentence has it: a, b or c.
+func either(list []string) string {
+	last := len(list) - 1
+	if last < 1 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:last], ", ") + " or " + list[last]
+}
+
 // meantTag is the tag of a command, a flag or an argument that lists other words for its name,
 // which people type who know other programs.
 const meantTag = "meant"
@@ -101,11 +110,11 @@ func meant(tag *kong.Tag, word string) bool {
 }
 
 // meantCommands are the commands, quoted, that a word was probably meant to name: those that list
-// the word, those of that name in another group, or the one of nearly that name, in the same
-// group if there is one.
+// the word, those of that name in another group, or the one of nearly that name. Those of the same
+// group go before.
 func meantCommands(root, group *kong.Node, word string) []string {
 	paths := map[string]string{}
-	var names, listed []string
+	var names, listed, own []string
 	_ = kong.Visit(root, func(v kong.Visitable, next kong.Next) error {
 		n, ok := v.(*kong.Node)
 		if ok && n.Hidden {
@@ -117,6 +126,9 @@ func meantCommands(root, group *kong.Node, word string) []string {
 			}
 			if meant(n.Tag, word) {
 				listed = append(listed, strconv.Quote(n.FullPath()))
+				if n.Parent == group && group != root {
+					own = append(own, strconv.Quote(n.FullPath()))
+				}
 			}
 		}
 		return next(nil)
@@ -126,6 +138,9 @@ func meantCommands(root, group *kong.Node, word string) []string {
 		if !c.Hidden {
 			here = append(here, c.Name)
 		}
+	}
+	if len(own) > 0 {
+		return own
 	}
 	if len(listed) > 0 {
 		return listed
