@@ -50,6 +50,7 @@ type fetch struct {
 	done Fetched
 
 	said  said
+	lost  []string // logs of the Job that are gone, and why
 	files []string // of temp, to be moved to the run directory
 }
 
@@ -189,7 +190,6 @@ func (f *fetch) logs(ctx context.Context) error {
 			continue
 		}
 		// the log of the container before it, which may be gone
-		c.client = false
 		if err := f.log(ctx, c, previous(logName(c.step, c.rank)), "--previous"); err != nil {
 			return err
 		}
@@ -237,8 +237,12 @@ func roleOf(p *object, pl *plan.Plan) string {
 	return word
 }
 
-// log fetches one log. Of a client, the archive in it goes to a file beside.
+// log fetches one log. Of a client, the archive in it goes to a file beside. A log that is gone is
+// noted. Any other failure to read a log of the Job may pass, so it is an error; a log of the service
+// is given up if the server itself refuses it.
 func (f *fetch) log(ctx context.Context, c ran, name string, more ...string) error {
+	ofJob := c.client
+	c.client = c.client && len(more) == 0 // the results are in the last log
 	raw, err := os.Create(filepath.Join(f.temp, "raw.log"))
 	if err != nil {
 		return err
@@ -248,11 +252,14 @@ func (f *fetch) log(ctx context.Context, c ran, name string, more ...string) err
 		fmt.Sprintf("--limit-bytes=%d", int64(mostLog))}, more...)
 	if err := f.kubectlTo(ctx, f.of.at, nil, raw, args...); err != nil {
 		e := asError(err)
-		if !e.refused() {
-			return err
+		if !e.gone() && (ofJob || !e.refused() || e.denied()) {
+			return f.plain(err, f.of.at)
 		}
-		// gone with its pod or node, which no other try brings back
-		f.done.Unread = append(f.done.Unread, fmt.Sprintf("%s: %s", name, oneLine(e.said())))
+		why := fmt.Sprintf("%s: %s", name, oneLine(e.said()))
+		f.done.Unread = append(f.done.Unread, why)
+		if c.client {
+			f.lost = append(f.lost, why)
+		}
 		return nil
 	}
 	if _, err := raw.Seek(0, 0); err != nil {
@@ -349,6 +356,9 @@ func (f *fetch) unpack() ([]string, error) {
 // write moves what was fetched into the run directory, and writes what the collector reads.
 func (f *fetch) write() error {
 	f.done.Time = f.now().UTC()
+	if errors.Is(f.said.fault, errNoArchive) && len(f.lost) > 0 {
+		f.said.fault = fmt.Errorf("%w (%s)", f.said.fault, strings.Join(f.lost, "; "))
+	}
 	if f.said.fault != nil && f.st.State == run.Succeeded || f.said.fault != nil && !errors.Is(f.said.fault, errNoArchive) {
 		f.done.Fault = fmt.Sprintf("%s: %v", f.said.word(), f.said.fault)
 		line := "profllm kube: " + f.done.Fault + "\n"

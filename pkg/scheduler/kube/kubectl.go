@@ -100,6 +100,17 @@ func (e *CommandError) refused() bool {
 	return !slices.ContainsFunc(unreached, func(text string) bool { return strings.Contains(e.Stderr, text) })
 }
 
+// gone reports whether a log is no longer there, which no other try changes.
+func (e *CommandError) gone() bool {
+	return e.says("NotFound") ||
+		e.says("BadRequest") && strings.Contains(e.Stderr, "previous terminated container") && strings.Contains(e.Stderr, "not found")
+}
+
+// denied reports whether this account may not do what kubectl was to do.
+func (e *CommandError) denied() bool {
+	return e.says("Forbidden", "Unauthorized") || strings.Contains(e.Stderr, "You must be logged in")
+}
+
 // asError finds the CommandError in an error.
 func asError(err error) *CommandError {
 	var e *CommandError

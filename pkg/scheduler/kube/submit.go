@@ -173,7 +173,7 @@ func (k *Kube) plain(err error, at Place) error {
 		said, hint = "the namespace's quota is used up: "+said, "kubectl describe quota --namespace="+at.Namespace
 	case e.says("Forbidden"):
 		said, hint = "this account may not do that: "+said,
-			"ask for a role in namespace "+at.Namespace+" that may create, get, list and delete what the manifest holds"
+			"ask for a role in namespace "+at.Namespace+" that may create, get, list and delete what the manifest holds, and get pods/log"
 	case e.says("Unauthorized"), strings.Contains(said, "You must be logged in"):
 		hint = "log in to the cluster again; kubectl auth whoami"
 	case strings.Contains(said, "conversion webhook"):

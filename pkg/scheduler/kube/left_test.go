@@ -1,0 +1,133 @@
+package kube_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/kubetest"
+	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/scheduler/kube"
+)
+
+// leftID is the id of the Job of left.
+const leftID = "kube-bench.x-client.01234567"
+
+const leftJob = `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x-client", "namespace": "bench",
+  "uid": "0123456789", "creationTimestamp": "2026-11-26T12:00:00Z", "labels": {"profllm.io/run": "x-id"}},
+  "status": {"conditions": [{"type": "Complete", "status": "True"}], "startTime": "2026-11-26T12:00:00Z",
+  "completionTime": "2026-11-26T12:10:00Z"}}`
+
+const leftPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x-client-abcde", "namespace": "bench",
+  "uid": "98765", "labels": {"profllm.io/run": "x-id"}, "ownerReferences": [{"kind": "Job", "uid": "0123456789"}]},
+  "status": {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]}}`
+
+// left is a run whose Job is there, and a kubectl that answers from files.
+type left struct {
+	*kube.Kube
+	t     *testing.T
+	dir   string
+	plan  *plan.Plan
+	at    string // folder of the answers
+	calls func() string
+}
+
+// leftBehind is a run with these objects. more are cases of the fake's arguments, which come first.
+func leftBehind(t *testing.T, more string, objects ...string) *left {
+	t.Helper()
+	l := &left{t: t, at: t.TempDir()}
+	l.dir, l.plan = planned(t)
+	l.plan.Loads = []plan.Load{{RunID: "x-id", Dir: l.dir, Clients: []plan.Step{{Name: "bench"}}, Client: "aiperf"}}
+	env, calls := fake(t, "cd "+l.at+`
+case "$*" in `+more+`
+*" get events"*) echo '{"kind": "List", "items": []}';;
+*" get "*) cat objects;;
+*" logs "*) cat log;;
+esac`)
+	l.calls = calls
+	l.objects(objects...)
+	l.log(finished())
+	l.Kube = kube.New(env, time.Now)
+	require.NoError(t, l.Know(l.dir, l.plan, leftID))
+	return l
+}
+
+// finished is the log of a client that has measured.
+func finished() string {
+	return "profllm: phase ready exit 0\nprofllm: phase bench exit 0\n" +
+		kubetest.Printed(kubetest.Packed(kubetest.Entry{Name: "raw/profile.json", Text: "{}"}))
+}
+
+func (l *left) objects(items ...string) {
+	l.t.Helper()
+	l.answer("objects", `{"kind": "List", "items": [`+strings.Join(items, ",")+`]}`)
+}
+
+func (l *left) log(text string) { l.t.Helper(); l.answer("log", text) }
+
+func (l *left) answer(name, text string) {
+	l.t.Helper()
+	require.NoError(l.t, os.WriteFile(filepath.Join(l.at, name), []byte(text), 0o644))
+}
+
+func (l *left) fetch(state string) error {
+	l.t.Helper()
+	_, err := l.Fetch(l.t.Context(), leftID, run.State{JobID: leftID, State: state})
+	return err
+}
+
+// end is the sentinel, nil if there is none.
+func (l *left) end() *run.Sentinel {
+	l.t.Helper()
+	var s run.Sentinel
+	if err := run.ReadJSON(filepath.Join(l.dir, run.SentinelFile), &s); err != nil {
+		require.ErrorIs(l.t, err, os.ErrNotExist)
+		return nil
+	}
+	return &s
+}
+
+func (l *left) fetched() (f kube.Fetched) {
+	l.t.Helper()
+	require.NoError(l.t, run.ReadJSON(filepath.Join(l.dir, kube.FetchFile), &f))
+	return f
+}
+
+// A log that cannot be read today is no end: it is fetched with the next try.
+//
+// covers: P-18
+func TestFetchUnreadableLog(t *testing.T) {
+	for _, said := range []string{
+		`Error from server (Forbidden): pods "x-client-abcde" is forbidden: User "u" cannot get resource "pods/log" in API group "" in the namespace "bench"`,
+		`error: You must be logged in to the server (Unauthorized)`,
+		`Error from server: no preferred addresses found; known addresses: []`,
+		`Error from server (InternalError): an error on the server ("unknown") has prevented the request from succeeding`,
+	} {
+		l := leftBehind(t, fmt.Sprintf(`*" logs "*) if [ -e broken ]; then echo '%s' >&2; exit 1; fi; cat log;;`, said),
+			leftJob, leftPod)
+		l.answer("broken", "")
+		err := l.fetch(run.Succeeded)
+		require.ErrorContains(t, err, strings.TrimPrefix(said, "error: "))
+		require.Nil(t, l.end(), said)
+		require.NoError(t, os.Remove(filepath.Join(l.at, "broken")))
+		require.NoError(t, l.fetch(run.Succeeded))
+		require.Zero(t, l.end().Code)
+		require.FileExists(t, filepath.Join(l.dir, "raw/profile.json"))
+	}
+}
+
+// A log that is gone for ever is one, and the fault says so.
+func TestFetchLogIsGone(t *testing.T) {
+	l := leftBehind(t, `*" logs "*) echo 'Error from server (NotFound): pods "x-client-abcde" not found' >&2; exit 1;;`,
+		leftJob, leftPod)
+	require.NoError(t, l.fetch(run.Succeeded))
+	require.Equal(t, run.PhaseFailed, l.end().Code)
+	require.Contains(t, l.fetched().Fault, `results-missing: the log holds no archive of results (job: Error from server (NotFound): pods "x-client-abcde" not found)`)
+	require.Contains(t, read(t, l.dir, "logs/fetch-0.log"), `pods "x-client-abcde" not found`)
+}
