@@ -12,12 +12,13 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// lastLook bounds the fetching of logs before a run is cancelled.
-const lastLook = 30 * time.Second
+// lookLimit bounds the fetching of logs before a run is cancelled.
+const lookLimit = 30 * time.Second
 
 // Cancel implements run.Scheduler: it has everything deleted that carries the run's label, and
 // waits for nothing. A later look at the states says when all is gone. The logs go with the pods, so
-// they are fetched before, as far as that succeeds.
+// they are fetched before, as far as that succeeds. The end of the run is written once the cluster
+// has accepted the deletion. A Job that has ended by itself is fetched as it ended.
 func (k *Kube) Cancel(ctx context.Context, id string) error {
 	of, ok := k.ofJob(id)
 	if !ok {
@@ -27,16 +28,68 @@ func (k *Kube) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	look, done := context.WithTimeout(ctx, lastLook)
-	_, _ = k.Fetch(look, id, run.State{JobID: id, State: run.Cancelled})
-	done()
-	if err := k.delete(ctx, of.at, of.runID, kinds); err != nil {
+	ctx, release, err := k.lock(ctx, of.dir)
+	if err != nil {
 		return err
 	}
+	defer func() { _ = release() }() // else the lease ends with this process
+	f, err := k.newFetch(of, id, run.State{JobID: id, State: run.Cancelled})
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(f.temp)
+	ended, err := f.lastLook(ctx)
+	if err != nil {
+		return err
+	}
+	if err := k.delete(ctx, of.at, of.runID, kinds); err != nil {
+		return k.plain(err, of.at)
+	}
+	if ended || of.fetched(id) {
+		return nil
+	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.cancelled[id] = true
-	return nil
+	k.mu.Unlock()
+	if f.job() == nil { // it was gone before, or the cluster did not say
+		return nil
+	}
+	return f.record(ctx)
+}
+
+// lastLook fetches what a run has before it is deleted: all of it if the Job has ended, else its logs
+// and objects as far as they can be had.
+func (f *fetch) lastLook(ctx context.Context) (ended bool, err error) {
+	if f.of.fetched(f.id) {
+		return true, nil
+	}
+	look, done := context.WithTimeout(ctx, lookLimit)
+	defer done()
+	if err := f.objects(look); err != nil {
+		f.done.Unread = append(f.done.Unread, oneLine(f.plain(err, f.of.at).Error()))
+		return false, nil
+	}
+	job := f.job()
+	if job == nil {
+		return false, nil
+	}
+	if ended := over(job) && job.Metadata.Deleted == nil; ended {
+		f.st = f.Kube.state(ctx, f.of, f.id, f.have)
+		if err = f.logs(ctx); err == nil {
+			err = f.write(ctx)
+		}
+		if err != nil {
+			return true, fmt.Errorf("the run has ended, and its results are not fetched: %w\n\thint: profllm kube collect fetches them; kubectl --namespace=%s delete job %s gives them up",
+				err, f.of.at.Namespace, job.Metadata.Name)
+		}
+		return true, nil
+	}
+	for _, step := range []func() error{func() error { return f.logs(look) }, f.results, f.judge, f.publish} {
+		if err := step(); err != nil {
+			f.done.Unread = append(f.done.Unread, oneLine(err.Error()))
+		}
+	}
+	return false, nil
 }
 
 // kinds are those that the run's manifest has.
@@ -72,11 +125,20 @@ type cleaned struct {
 // which that is known, it asks nobody.
 func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan) error {
 	var done cleaned
-	if run.ReadJSON(filepath.Join(dir, CleanFile), &done) == nil && done.RunID == p.RunID {
+	isDone := func() bool { return run.ReadJSON(filepath.Join(dir, CleanFile), &done) == nil && done.RunID == p.RunID }
+	if isDone() {
 		return nil
 	}
 	if err := k.Know(dir, p); err != nil {
 		return err
+	}
+	ctx, release, err := k.lock(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = release() }() // else the lease ends with this process
+	if isDone() {
+		return nil
 	}
 	k.mu.Lock()
 	of := k.byName[p.Job.Name]
@@ -86,9 +148,6 @@ func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan) error {
 		return err
 	}
 	if err := k.remove(ctx, of.at, of.runID, kinds); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(dir, run.KubeDir), 0o755); err != nil {
 		return err
 	}
 	return run.WriteJSON(filepath.Join(dir, CleanFile), cleaned{"profllm.clean/1", p.RunID, k.now().UTC()})

@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/regular"
@@ -52,12 +54,14 @@ type fetch struct {
 	said  said
 	lost  []string // logs of the Job that are gone, and why
 	files []string // of temp, to be moved to the run directory
+
+	unpacked []string // the files of the results, below resultsDir
 }
 
 // Fetch brings what a run whose Job has ended left in the cluster into its run directory: the logs
 // of all containers, the objects and events, and the results between the markers of the Job's log.
 // What the collector reads of a job follows from these; the sentinel comes last. A run that was
-// fetched is left alone.
+// fetched is left alone, also by a command that began before.
 //
 // An error means that the cluster did not answer or the disk is full, and that it is worth another
 // try. Results that are missing or damaged are no error: the run is over, and its sentinel and
@@ -67,26 +71,46 @@ func (k *Kube) Fetch(ctx context.Context, id string, st run.State) (fetched bool
 	if !ok {
 		return false, fmt.Errorf("nobody told where job %s lives", id)
 	}
-	var end run.Sentinel
-	if run.ReadJSON(filepath.Join(of.dir, run.SentinelFile), &end) == nil && end.JobID == id {
+	if of.fetched(id) {
 		return false, nil
 	}
-	f := &fetch{Kube: k, of: of, id: id, st: st, done: Fetched{Schema: "profllm.fetch/1", JobID: id, Logs: []string{}}}
-	if f.temp, err = tempDir(of.dir); err != nil {
+	ctx, release, err := k.lock(ctx, of.dir)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = release() }() // else the lease ends with this process
+	if of.fetched(id) {
+		return false, nil
+	}
+	f, err := k.newFetch(of, id, st)
+	if err != nil {
 		return false, err
 	}
 	defer os.RemoveAll(f.temp)
 	if err := f.objects(ctx); err != nil {
-		return false, err
+		return false, f.plain(err, of.at)
 	}
-	if f.have.find(&object{Kind: kindJob, Metadata: metadata{Name: f.jobName()}}) == nil {
+	if f.job() == nil {
 		return false, fmt.Errorf("%s has no Job %s any more", of.at, f.jobName())
 	}
 	if err := f.logs(ctx); err != nil {
 		return false, err
 	}
-	f.results()
-	return true, f.write()
+	return true, f.write(ctx)
+}
+
+// fetched reports whether a job's end is on record.
+func (of known) fetched(id string) bool {
+	var end run.Sentinel
+	return run.ReadJSON(filepath.Join(of.dir, run.SentinelFile), &end) == nil && end.JobID == id
+}
+
+// newFetch makes the folder of a fetch, which the caller removes.
+func (k *Kube) newFetch(of known, id string, st run.State) (*fetch, error) {
+	f := &fetch{Kube: k, of: of, id: id, st: st, done: Fetched{Schema: "profllm.fetch/1", JobID: id, Logs: []string{}}}
+	var err error
+	f.temp, err = tempDir(of.dir)
+	return f, err
 }
 
 func (f *fetch) jobName() string {
@@ -94,8 +118,16 @@ func (f *fetch) jobName() string {
 	return name
 }
 
-func (f *fetch) job() *object {
-	return f.have.find(&object{Kind: kindJob, Metadata: metadata{Name: f.jobName()}})
+// job is the Job, nil if it is gone, or another one has its name.
+func (f *fetch) job() *object { return jobOf(f.have, f.id) }
+
+func jobOf(have objects, id string) *object {
+	_, name, uid, _ := parseID(id)
+	job := have.find(&object{Kind: kindJob, Metadata: metadata{Name: name}})
+	if job != nil && !strings.HasPrefix(job.Metadata.UID, uid) {
+		return nil
+	}
+	return job
 }
 
 // tempPrefix begins the names of folders in which something is fetched.
@@ -307,18 +339,35 @@ func (f *fetch) merge(s said, archive string) error {
 	return nil
 }
 
-// results unpacks the archive. One that is damaged gives no file at all.
-func (f *fetch) results() {
+// results unpacks the archive below temp. One that is damaged gives no file at all; an error is one
+// of this machine, such as a full disk.
+func (f *fetch) results() error {
 	if !f.said.archive {
-		return
+		return nil
 	}
 	files, err := f.unpack()
-	if err != nil {
-		f.said.archive, f.said.fault = false, fmt.Errorf("the archive of results cannot be unpacked: %w", err)
-		return
+	if err == nil {
+		f.unpacked, f.done.Files = files, len(files)
+		return nil
 	}
-	f.done.Files = len(files)
+	if gone := os.RemoveAll(filepath.Join(f.temp, resultsDir)); gone != nil || ofThisMachine(err) {
+		return errors.Join(err, gone)
+	}
+	f.said.archive, f.said.fault = false, fmt.Errorf("the archive of results cannot be unpacked: %w", err)
+	return nil
 }
+
+// ofThisMachine reports whether a file could not be written for another reason than its name.
+func ofThisMachine(err error) bool {
+	if !errors.As(err, new(*fs.PathError)) && !errors.As(err, new(*os.LinkError)) {
+		return false
+	}
+	return !slices.ContainsFunc([]error{fs.ErrExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// resultsDir is where results are unpacked, below temp.
+const resultsDir = "results"
 
 func (f *fetch) unpack() ([]string, error) {
 	in, err := regular.OpenLarge(filepath.Join(f.temp, "results.tgz"))
@@ -326,7 +375,7 @@ func (f *fetch) unpack() ([]string, error) {
 		return nil, err
 	}
 	defer in.Close()
-	at := filepath.Join(f.temp, "results")
+	at := filepath.Join(f.temp, resultsDir)
 	if err := os.Mkdir(at, 0o755); err != nil {
 		return nil, err
 	}
@@ -341,56 +390,92 @@ func (f *fetch) unpack() ([]string, error) {
 			loads = append(loads, filepath.ToSlash(rel)+"/")
 		}
 	}
-	files, err := unpack(in, root, loads)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.OpenRoot(f.of.dir)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return files, publish(dir, filepath.Base(f.temp)+"/results", files)
+	return unpack(in, root, loads)
 }
 
 // write moves what was fetched into the run directory, and writes what the collector reads.
-func (f *fetch) write() error {
+func (f *fetch) write(ctx context.Context) error {
+	if err := f.results(); err != nil {
+		return err
+	}
+	if err := f.still(ctx); err != nil {
+		return err
+	}
+	if err := f.judge(); err != nil {
+		return err
+	}
+	if err := lease.Check(ctx); err != nil {
+		return err
+	}
+	if err := f.publish(); err != nil {
+		return err
+	}
+	return f.record(ctx)
+}
+
+// still makes sure, before results are called missing, that nobody has deleted the Job meanwhile.
+func (f *fetch) still(ctx context.Context) error {
+	if f.said.archive {
+		return nil
+	}
+	have, err := f.get(ctx, f.of.at, []string{resources[kindJob]}, byLabel(f.of.runID))
+	if err != nil {
+		return f.plain(err, f.of.at)
+	}
+	if job := jobOf(have, f.id); job == nil || job.Metadata.Deleted != nil {
+		return fmt.Errorf("job %s was deleted while its logs were read", f.jobName())
+	}
+	return nil
+}
+
+// faultLog is the log that says why there are no results.
+const faultLog = run.LogDir + "/fetch-0.log"
+
+// judge decides whether results are missing.
+func (f *fetch) judge() error {
 	f.done.Time = f.now().UTC()
-	if errors.Is(f.said.fault, errNoArchive) && len(f.lost) > 0 {
+	missing := errors.Is(f.said.fault, errNoArchive)
+	if f.said.fault == nil || missing && f.st.State != run.Succeeded {
+		return nil
+	}
+	if missing && len(f.lost) > 0 {
 		f.said.fault = fmt.Errorf("%w (%s)", f.said.fault, strings.Join(f.lost, "; "))
 	}
-	if f.said.fault != nil && f.st.State == run.Succeeded || f.said.fault != nil && !errors.Is(f.said.fault, errNoArchive) {
-		f.done.Fault = fmt.Sprintf("%s: %v", f.said.word(), f.said.fault)
-		line := "profllm kube: " + f.done.Fault + "\n"
-		if err := f.keep(run.LogDir+"/fetch-0.log", []byte(line)); err != nil {
-			return err
-		}
-	}
+	f.done.Fault = fmt.Sprintf("%s: %v", f.said.word(), f.said.fault)
+	return f.keep(faultLog, []byte("profllm kube: "+f.done.Fault+"\n"))
+}
+
+// publish moves logs, objects and results into the run directory. Doing so again replaces them.
+func (f *fetch) publish() error {
 	root, err := os.OpenRoot(f.of.dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+	if err := publish(root, filepath.Base(f.temp)+"/"+resultsDir, f.unpacked); err != nil {
+		return err
+	}
 	var fresh []string
 	for _, name := range f.files { // the Job's own logs of the same name are the client's
-		if _, err := root.Lstat(name); strings.HasPrefix(name, run.LogDir+"/") && err == nil && f.own(name) {
-			continue
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if !slices.Contains(f.unpacked, name) {
+			fresh = append(fresh, name)
+		}
+	}
+	if f.done.Fault == "" { // of an earlier try
+		if err := root.Remove(faultLog); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		fresh = append(fresh, name)
 	}
-	if err := publish(root, filepath.Base(f.temp), fresh); err != nil {
+	return publish(root, filepath.Base(f.temp), fresh)
+}
+
+// record writes the end of the run, once.
+func (f *fetch) record(ctx context.Context) error {
+	if err := lease.Check(ctx); err != nil || f.of.fetched(f.id) {
 		return err
 	}
 	if err := f.records(); err != nil {
 		return err
 	}
 	return run.WriteJSON(filepath.Join(f.of.dir, run.SentinelFile), f.sentinel())
-}
-
-// own reports whether a log came with the results.
-func (f *fetch) own(name string) bool {
-	_, err := os.Stat(filepath.Join(f.temp, "results", filepath.FromSlash(name)))
-	return err == nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/kubetest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -130,4 +131,97 @@ func TestFetchLogIsGone(t *testing.T) {
 	require.Equal(t, run.PhaseFailed, l.end().Code)
 	require.Contains(t, l.fetched().Fault, `results-missing: the log holds no archive of results (job: Error from server (NotFound): pods "x-client-abcde" not found)`)
 	require.Contains(t, read(t, l.dir, "logs/fetch-0.log"), `pods "x-client-abcde" not found`)
+}
+
+// Of two commands, the slow one changes nothing of what the other has fetched.
+//
+// covers: P-18
+func TestFetchAtOnce(t *testing.T) {
+	l := leftBehind(t, `*" logs "*) mkfifo asked 2>/dev/null; echo >asked; cat log;;`, leftJob, leftPod)
+	slow := make(chan error)
+	go func() { slow <- l.fetch(run.Succeeded) }()
+	await.True(t, func() bool { _, err := os.Stat(filepath.Join(l.at, "asked")); return err == nil }, "the slow one reads the log")
+	fast := make(chan error)
+	go func() { fast <- l.fetch(run.Succeeded) }()
+	_, err := os.ReadFile(filepath.Join(l.at, "asked")) // lets it go on
+	require.NoError(t, err)
+	require.NoError(t, <-slow)
+	require.NoError(t, <-fast)
+	require.Equal(t, 1, strings.Count(l.calls(), " logs "), "one fetches, the other waits")
+	require.Zero(t, l.end().Code)
+}
+
+// A Job that is deleted while its logs are read is not judged by what is missing.
+func TestFetchDeletedMeanwhile(t *testing.T) {
+	l := leftBehind(t, `*" logs "*) echo '{"kind": "List", "items": []}' >objects
+		echo 'Error from server (NotFound): pods "x-client-abcde" not found' >&2; exit 1;;`, leftJob, leftPod)
+	require.ErrorContains(t, l.fetch(run.Succeeded), "was deleted while its logs were read")
+	require.Nil(t, l.end())
+}
+
+// A run is cancelled once the cluster has accepted that, and not before.
+//
+// covers: P-18
+func TestCancelRefused(t *testing.T) {
+	active := strings.Replace(leftJob, `"conditions": [{"type": "Complete", "status": "True"}], `, "", 1)
+	l := leftBehind(t, `*" delete "*) if [ -e broken ]; then
+		echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot delete resource "jobs"' >&2; exit 1; fi;;`,
+		active, leftPod)
+	l.answer("broken", "")
+	l.log("profllm: phase ready exit 0\n")
+	require.ErrorContains(t, l.Cancel(t.Context(), leftID), "this account may not do that")
+	require.Nil(t, l.end())
+	for _, name := range []string{run.ClaimFile, kube.FetchFile} {
+		require.NoFileExists(t, filepath.Join(l.dir, name))
+	}
+	require.FileExists(t, filepath.Join(l.dir, "logs/job.log"))
+	require.NoError(t, os.Remove(filepath.Join(l.at, "broken")))
+	require.NoError(t, l.Cancel(t.Context(), leftID))
+	require.Equal(t, run.Terminated, l.end().Code)
+}
+
+// A run that has ended by itself when it is to be cancelled keeps its end and its results.
+func TestCancelEnded(t *testing.T) {
+	l := leftBehind(t, `*" delete "*) touch deleted;; *" logs "*) if [ -e broken ]; then exit 1; fi; cat log;;`, leftJob, leftPod)
+	l.answer("broken", "")
+	require.ErrorContains(t, l.Cancel(t.Context(), leftID), "its results are not fetched")
+	require.NoFileExists(t, filepath.Join(l.at, "deleted"))
+	require.NoError(t, os.Remove(filepath.Join(l.at, "broken")))
+	require.NoError(t, l.Cancel(t.Context(), leftID))
+	require.FileExists(t, filepath.Join(l.at, "deleted"))
+	require.Zero(t, l.end().Code)
+	require.FileExists(t, filepath.Join(l.dir, "raw/profile.json"))
+}
+
+// What this machine cannot write is no fault of the archive.
+//
+// covers: P-18
+func TestUnpackOnThisMachine(t *testing.T) {
+	l := leftBehind(t, "", leftJob, leftPod)
+	away := t.TempDir()
+	raw := filepath.Join(l.dir, "raw")
+	require.NoError(t, os.Symlink(away, raw))
+	require.Error(t, l.fetch(run.Succeeded))
+	require.Nil(t, l.end())
+	require.NoError(t, os.Remove(raw))
+	require.NoError(t, l.fetch(run.Succeeded))
+	require.Zero(t, l.end().Code)
+	require.FileExists(t, filepath.Join(raw, "profile.json"))
+}
+
+// The archive's own fault is one, and nothing of it is left.
+func TestUnpackDamaged(t *testing.T) {
+	for name, more := range map[string]kubetest.Entry{
+		"twice":  {Name: "logs/job.log", Text: "x"},
+		"folder": {Name: "logs/job.log/x", Text: "x"},
+		"long":   {Name: "raw/" + strings.Repeat("x", 300), Text: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := leftBehind(t, "", leftJob, leftPod)
+			l.log("hello\n" + kubetest.Printed(kubetest.Packed(kubetest.Entry{Name: "logs/job.log", Text: "x"}, more)))
+			require.NoError(t, l.fetch(run.Succeeded))
+			require.Contains(t, l.fetched().Fault, "results-damaged")
+			require.Contains(t, read(t, l.dir, "logs/job.log"), "hello")
+		})
+	}
 }

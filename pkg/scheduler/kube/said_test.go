@@ -3,9 +3,11 @@ package kube
 import (
 	"bytes"
 	"compress/gzip"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,4 +121,16 @@ func FuzzUnpack(f *testing.F) {
 		require.NoError(t, err)
 		require.Len(t, entries, 1, "nothing is written outside")
 	})
+}
+
+func TestOfThisMachine(t *testing.T) {
+	for err, want := range map[error]bool{
+		&fs.PathError{Op: "write", Path: "x", Err: syscall.EFBIG}:           true,
+		&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}:          true,
+		&os.LinkError{Op: "rename", Old: "x", New: "y", Err: syscall.EXDEV}: true,
+		&fs.PathError{Op: "open", Path: "x", Err: syscall.EEXIST}:           false,
+		gzip.ErrChecksum: false,
+	} {
+		require.Equal(t, want, ofThisMachine(err), err)
+	}
 }
