@@ -166,9 +166,23 @@ func TestScriptMeasures(t *testing.T) {
 	require.Equal(t, "installed install aiperf==0.13.0\nmeasured as client\n", r.files["round_1/logs/bench-0.log"])
 	require.Contains(t, r.out, "measured as client\n", "who follows the container's log sees the client's")
 	before, _, _ := strings.Cut(r.out, plan.ArchiveBegins)
-	require.Equal(t, "profllm: phase ready exit 0\ninstalled install aiperf==0.13.0\nmeasured as client\n"+
-		"profllm: phase round_1/bench exit 0\ninstalled install aiperf==0.13.0\nmeasured as client\n"+
-		"profllm: phase round_2/bench exit 0\n", before, "and nothing else")
+	require.Equal(t, "\nprofllm: phase ready exit 0\ninstalled install aiperf==0.13.0\nmeasured as client\n"+
+		"\nprofllm: phase round_1/bench exit 0\ninstalled install aiperf==0.13.0\nmeasured as client\n"+
+		"\nprofllm: phase round_2/bench exit 0\n\n", before, "and nothing else")
+}
+
+// A client need not end its last line: the markers stand on lines of their own.
+//
+// covers: P-18
+func TestScriptUnendedLine(t *testing.T) {
+	_, url := newService(t, 0, true)
+	for _, last := range []string{`x`, `100 %%\r`, `x\r\n`} {
+		cmd, out := start(t, scriptFor(t, one(t, "cluster.toml", "aggregated"), t.TempDir(), url),
+			tools(t, "printf '"+last+"'", "curl"))
+		r := ended(t, cmd, out)
+		require.Zero(t, r.code, r.out)
+		require.Equal(t, []string{"ready exit 0", "bench exit 0"}, r.phases, "%q", r.out)
+	}
 }
 
 // An image without curl, and a model without a chat template.
