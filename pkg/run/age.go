@@ -104,10 +104,11 @@ func (st State) Kept(now time.Time) bool {
 }
 
 // KeptFrom is the time from which a final state is kept. A rehearsal's state is kept at
-// once, as is that of a Job of Kubernetes, which never begins again; before ids had a prefix, the source told a rehearsal apart.
+// once, as is that of a Job of Kubernetes, which never begins again, unless it is lost: the answer may
+// have been of another cluster. Before ids had a prefix, the source told a rehearsal apart.
 func (st State) KeptFrom() (from time.Time, ok bool) {
 	if st.Source == "local" || strings.HasPrefix(st.JobID, LocalPrefix) ||
-		strings.HasPrefix(st.JobID, KubePrefix) {
+		strings.HasPrefix(st.JobID, KubePrefix) && st.Note != Lost {
 		return time.Time{}, st.Final()
 	}
 	return st.At.Add(KeptAfter), st.Final()

@@ -122,6 +122,10 @@ func TestAskAndKeep(t *testing.T) {
 	require.False(t, ended.Kept(at(59, "", "").At))
 	require.True(t, ended.Kept(at(60, "", "").At))
 	require.False(t, at(0, run.Unknown, "").Kept(at(600, "", "").At))
+	ended.JobID = run.KubePrefix + "a.b.c"
+	require.True(t, ended.Kept(at(1, "", "").At), "it never begins again")
+	ended.Note = run.Lost
+	require.False(t, ended.Kept(at(1, "", "").At), "the cluster that did not list it may have been another one")
 
 	require.False(t, at(9, run.Running, "").News(at(0, run.Running, "")), "the same")
 	require.True(t, at(10, run.Running, "").News(at(0, run.Running, "")), "so that its age shows")

@@ -93,7 +93,7 @@ func TestCreateWithoutAnswer(t *testing.T) {
 		"Error from server (Timeout): the server was unable to return a response in the time allotted"} {
 		dir, p := planned(t)
 		env, _ := fake(t, fmt.Sprintf(client, "36")+`case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
-			*" create "*) echo '`+said+`' >&2; exit 1;; esac`)
+			*" create "*) echo '`+said+`' >&2; exit 1;; *" get "*--selector*) echo '{"kind": "List", "items": []}';; esac`)
 		_, err := kube.New(env, time.Now).Submit(t.Context(), run.Request{Script: filepath.Join(dir, run.ManifestFile), Name: p.Job.Name, Dir: dir})
 		require.Error(t, err)
 		var refused *run.RefusedError
@@ -116,6 +116,16 @@ func TestStatesWithoutAnswer(t *testing.T) {
 	require.Equal(t, run.Unknown, states["kube-bench.y-client.01234567"].State)
 	require.Contains(t, calls(), "--namespace=bench")
 	require.Equal(t, 1, strings.Count(calls(), "get "))
+
+	for _, nothing := range []string{"true", "echo '{}'", `echo '{"kind": "Status"}'`} {
+		env, _ = fake(t, nothing)
+		k = kube.New(env, time.Now)
+		require.NoError(t, k.Know(dir, p, id))
+		states, err = k.States(t.Context(), []string{id})
+		require.NoError(t, err)
+		require.Equal(t, run.Unknown, states[id].State)
+		require.Empty(t, states[id].Note, "%s is no answer", nothing)
+	}
 
 	env, _ = fake(t, `echo '{"kind": "List", "items": []}'`)
 	k = kube.New(env, time.Now)

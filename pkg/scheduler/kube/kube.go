@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,8 +136,9 @@ func (k *Kube) settle(ctx context.Context, dir string, p *plan.Plan) (Place, err
 	if at.Namespace == "" {
 		return Place{}, errors.New("the plan names no namespace")
 	}
-	if at.Kubeconfig == "" {
-		at.Kubeconfig = k.lookup("KUBECONFIG")
+	var err error
+	if at.Kubeconfig, err = k.kubeconfig(at.Kubeconfig); err != nil {
+		return Place{}, err
 	}
 	if at.Context == "" {
 		out, err := k.kubectl(ctx, Place{Kubeconfig: at.Kubeconfig}, nil, "config", "current-context")
@@ -162,6 +164,32 @@ func (k *Kube) settle(ctx context.Context, dir string, p *plan.Plan) (Place, err
 		c.Server = view.Clusters[0].Cluster.Server
 	}
 	return at, run.WriteJSON(file, c)
+}
+
+// kubeconfig is the list of files that kubectl reads here and now, by absolute paths: a later command
+// may have another working directory, $KUBECONFIG or $HOME. "" leaves the choice to kubectl.
+func (k *Kube) kubeconfig(given string) (string, error) {
+	if given == "" {
+		given = k.lookup("KUBECONFIG")
+	}
+	if home := k.lookup("HOME"); given == "" && home != "" {
+		file := filepath.Join(home, ".kube", "config")
+		if _, err := os.Stat(file); err == nil {
+			given = file
+		}
+	}
+	var files []string
+	for _, file := range filepath.SplitList(given) {
+		if file == "" {
+			continue
+		}
+		file, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		files = append(files, file)
+	}
+	return strings.Join(files, string(filepath.ListSeparator)), nil
 }
 
 // lookup is the value of a variable of the caller's environment.

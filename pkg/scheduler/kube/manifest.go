@@ -91,10 +91,13 @@ func newDocument(tree map[string]any, runID, namespace string) (document, error)
 		return document{}, err
 	}
 	o := object{APIVersion: head.APIVersion, Kind: head.Kind, Metadata: head.Metadata}
-	meta, _ := tree["metadata"].(map[string]any)
+	// its keys are matched exactly here, and in any case above
+	meta, ok := tree["metadata"].(map[string]any)
 	switch {
 	case resources[o.Kind] == "" || o.Kind == kindPod:
 		return document{}, fmt.Errorf("kind %q is none that a run has", o.Kind)
+	case !ok:
+		return document{}, fmt.Errorf("an object of kind %s has no metadata", o.Kind)
 	case o.Metadata.Name == "":
 		return document{}, fmt.Errorf("an object of kind %s has no name", o.Kind)
 	case o.runID() != runID:

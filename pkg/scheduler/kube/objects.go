@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,7 +180,7 @@ type list struct {
 
 // get lists the objects of some kinds whose labels are selected, "" for all.
 func (k *Kube) get(ctx context.Context, at Place, kinds []string, selector string) ([]object, error) {
-	args := []string{"get", strings.Join(kinds, ","), "--output=json", "--ignore-not-found"}
+	args := []string{"get", strings.Join(kinds, ","), "--output=json"}
 	if selector != "" {
 		args = append(args, "--selector="+selector)
 	}
@@ -189,17 +191,30 @@ func (k *Kube) get(ctx context.Context, at Place, kinds []string, selector strin
 	return parseList(out)
 }
 
-// parseList reads what kubectl prints of objects: a List, or nothing.
+// named gets objects by their names, as far as they are there.
+func (k *Kube) named(ctx context.Context, at Place, names []string) ([]object, error) {
+	args := append([]string{"get", "--output=json", "--ignore-not-found"}, names...)
+	out, err := k.kubectl(ctx, at, nil, args...)
+	if err != nil || len(bytes.TrimSpace(out)) == 0 {
+		return nil, err
+	}
+	if o, err := parseObject(out); err != nil || o.Kind != "List" {
+		return []object{o}, err
+	}
+	return parseList(out)
+}
+
+// parseList reads a List. Nothing at all is no empty List: it shows nothing of the cluster.
 func parseList(data []byte) ([]object, error) {
-	if len(strings.TrimSpace(string(data))) == 0 {
-		return nil, nil
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errors.New("kubectl get printed nothing, not even an empty list")
 	}
 	var l list
 	if err := json.Unmarshal(data, &l); err != nil {
 		return nil, fmt.Errorf("kubectl get: %w", err)
 	}
-	if l.Kind != "List" { // one object that was asked for by its name
-		l.Items = []json.RawMessage{data}
+	if l.Kind != "List" {
+		return nil, fmt.Errorf("kubectl get printed an object of kind %q, and no list", l.Kind)
 	}
 	objects := make([]object, 0, len(l.Items))
 	for _, raw := range l.Items {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -133,4 +134,33 @@ func TestOfThisMachine(t *testing.T) {
 	} {
 		require.Equal(t, want, ofThisMachine(err), err)
 	}
+}
+
+// A manifest that somebody edited is refused in words.
+func TestManifestWithoutMetadata(t *testing.T) {
+	for _, text := range []string{"Metadata: {name: x, labels: {profllm.io/run: id}}", "metadata: 5", "x: 1"} {
+		_, err := parseManifest([]byte("apiVersion: batch/v1\nkind: Job\n"+text+"\n"), "id", "bench")
+		require.Error(t, err, text)
+	}
+	_, err := parseManifest([]byte("apiVersion: batch/v1\nkind: Job\nMetadata: {name: x, labels: {profllm.io/run: id}}\n"), "id", "bench")
+	require.ErrorContains(t, err, "an object of kind Job has no metadata")
+}
+
+// What was found by an environment is kept by absolute paths.
+func TestKubeconfig(t *testing.T) {
+	home, here := t.TempDir(), t.TempDir()
+	t.Chdir(here)
+	require.NoError(t, os.Mkdir(filepath.Join(home, ".kube"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".kube/config"), nil, 0o600))
+	for _, c := range []struct{ given, variable, want string }{
+		{"", "", home + "/.kube/config"}, {"", "a::/b", here + "/a:/b"}, {"c", "a", here + "/c"},
+	} {
+		k := New([]string{"HOME=" + home, "KUBECONFIG=" + c.variable}, time.Now)
+		got, err := k.kubeconfig(c.given)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	got, err := New([]string{"HOME=" + here}, time.Now).kubeconfig("")
+	require.NoError(t, err)
+	require.Empty(t, got)
 }

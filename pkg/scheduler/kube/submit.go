@@ -136,17 +136,13 @@ func (k *Kube) try(ctx context.Context, at Place, m *manifest) error {
 
 // free makes sure that the names of the objects are not those of somebody else's.
 func (k *Kube) free(ctx context.Context, at Place, m *manifest) error {
-	args := []string{"get", "--output=json", "--ignore-not-found"}
+	var names []string
 	for _, d := range m.all() {
-		args = append(args, resources[d.Kind]+"/"+d.Metadata.Name)
+		names = append(names, resources[d.Kind]+"/"+d.Metadata.Name)
 	}
-	out, err := k.kubectl(ctx, at, nil, args...)
+	have, err := k.named(ctx, at, names)
 	if err != nil {
 		return k.plain(err, at)
-	}
-	have, err := parseList(out)
-	if err != nil {
-		return err
 	}
 	for i := range have {
 		if o := &have[i]; o.runID() != m.job.runID() {
