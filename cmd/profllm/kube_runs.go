@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/campaign"
 	"github.com/profllm/profllm/pkg/document"
@@ -80,7 +81,7 @@ func (a *app) clean(ctx context.Context, dirs []string, f keepFlag) error {
 			states[dir] = st
 		}
 	}
-	return fail(exitJobFailed, client.Clean(context.WithoutCancel(ctx), dirs, jobs, states))
+	return fail(exitNotOver, client.Clean(context.WithoutCancel(ctx), dirs, jobs, states))
 }
 
 type kubeCollectCmd struct {
@@ -99,7 +100,31 @@ func (c kubeCollectCmd) Run(ctx context.Context, a *app) error {
 		return worse(err, failed)
 	}
 	dirs, unread := a.runDirs(paths)
+	a.sayOpen(dirs)
 	return worse(err, unread, a.clean(ctx, dirs, c.keepFlag))
+}
+
+// sayOpen says why runs in a cluster are not over, as far as that is not just because they run.
+func (a *app) sayOpen(dirs []string) {
+	jobs := a.client().JobsOnRecord(dirs)
+	for _, dir := range dirs {
+		st, ok := campaign.StateOnRecord(dir, jobs[dir])
+		if !ok || st.Reason == "" || !strings.HasPrefix(st.JobID, run.KubePrefix) {
+			continue
+		}
+		what := ""
+		switch {
+		case st.Note == run.Unfetched:
+			what = "has ended, and its results are not fetched"
+		case st.Note == run.Ending:
+			what = "is not over"
+		case st.State == run.Unknown:
+			what = "has an unknown state"
+		default:
+			continue
+		}
+		a.logf("%s %s: %s\n\thint: once the cause is gone, profllm kube collect %[1]s", relative(dir), what, st.Reason)
+	}
 }
 
 type kubeLogsCmd struct{ logsCmd }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -199,6 +200,53 @@ func TestKubeCollect(t *testing.T) {
 	require.Equal(t, exitJobFailed, l.profllm("collect", "results").code)
 	r := l.record()
 	require.Equal(t, result.Fail, r.Validity.Check("phase-failed").Outcome)
+}
+
+// What this account may not do keeps a run and its objects, and collect says why.
+//
+// covers: P-18
+func TestKubeCollectForbidden(t *testing.T) {
+	l := newKubeLab(t)
+	graph := l.submit()
+	pod := l.client(graph)
+	l.Says(pod, l.results())
+	l.serve(graph)
+	l.end(pod, 0)
+	kubectl, err := exec.LookPath("kubectl")
+	require.NoError(t, err)
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "kubectl"), []byte(`#!/bin/bash
+for word in logs delete; do
+  if [[ " $* " == *" $word "* && -e `+bin+`/no-$word ]]; then
+    echo "Error from server (Forbidden): you cannot use $word" >&2
+    exit 1
+  fi
+done
+exec `+kubectl+` "$@"
+`), 0o755))
+	for _, word := range []string{"logs", "delete"} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "no-"+word), nil, 0o644))
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	var out outcome
+	await.True(t, func() bool {
+		out = l.profllm("kube", "collect", "results")
+		return strings.Contains(out.stderr, "has ended, and its results are not fetched")
+	}, "the run has ended; last: %v", &out)
+	require.Equal(t, exitNotOver, out.code)
+	require.Contains(t, out.stderr, "you cannot use logs")
+	require.NoFileExists(t, filepath.Join(l.runDir(), run.SentinelFile))
+	require.NotEmpty(t, l.Left("profllm.io/run"))
+
+	require.NoError(t, os.Remove(filepath.Join(bin, "no-logs")))
+	out = l.profllm("kube", "collect", "results")
+	require.Equal(t, exitNotOver, out.code)
+	require.Contains(t, out.stderr, "its objects are not deleted: this account may not do that")
+	require.NotEmpty(t, l.Left("profllm.io/run"))
+	require.NoError(t, os.Remove(filepath.Join(bin, "no-delete")))
+	require.Zero(t, l.profllm("kube", "collect", "results").code)
+	require.Empty(t, l.Left("profllm.io/run"))
+	require.Equal(t, result.Pass, l.record().Validity.Check("phase-failed").Outcome)
 }
 
 // A log that was cut makes the run invalid, for that reason.

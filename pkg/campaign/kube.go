@@ -50,7 +50,7 @@ func (c *Client) fetchEnded(ctx context.Context, s Schedulers, dirs []string, su
 		}
 		if err != nil {
 			st.State, st.Note, st.ExitCode = run.Running, run.Unfetched, ""
-			st.Reason = strings.Join(strings.Fields(err.Error()), " ")
+			st.Reason = strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n\thint: ", "; ")), " ")
 			answers[st.JobID] = st
 			continue
 		}

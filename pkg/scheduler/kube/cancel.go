@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,11 +21,11 @@ const lookLimit = 30 * time.Second
 // they are fetched before, as far as that succeeds. The end of the run is written once the cluster
 // has accepted the deletion. A Job that has ended by itself is fetched as it ended.
 func (k *Kube) Cancel(ctx context.Context, id string) error {
-	of, ok := k.ofJob(id)
-	if !ok {
-		return fmt.Errorf("nobody told where job %s lives", id)
+	of, err := k.ofJob(id)
+	if err != nil {
+		return err
 	}
-	kinds, err := of.kinds()
+	m, err := of.manifest()
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (k *Kube) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := k.delete(ctx, of.at, of.runID, kinds); err != nil {
+	if err := k.delete(ctx, of.at, of.runID, m.kinds()); err != nil {
 		return k.plain(err, of.at)
 	}
 	if ended || of.fetched(id) {
@@ -66,7 +67,7 @@ func (f *fetch) lastLook(ctx context.Context) (ended bool, err error) {
 	look, done := context.WithTimeout(ctx, lookLimit)
 	defer done()
 	if err := f.objects(look); err != nil {
-		f.done.Unread = append(f.done.Unread, oneLine(f.plain(err, f.of.at).Error()))
+		f.done.Unread = append(f.done.Unread, inLine(f.plain(err, f.of.at)))
 		return false, nil
 	}
 	job := f.job()
@@ -86,19 +87,15 @@ func (f *fetch) lastLook(ctx context.Context) (ended bool, err error) {
 	}
 	for _, step := range []func() error{func() error { return f.logs(look) }, f.results, f.judge, f.publish} {
 		if err := step(); err != nil {
-			f.done.Unread = append(f.done.Unread, oneLine(err.Error()))
+			f.done.Unread = append(f.done.Unread, inLine(err))
 		}
 	}
 	return false, nil
 }
 
-// kinds are those that the run's manifest has.
-func (of known) kinds() ([]string, error) {
-	m, err := readManifest(filepath.Join(of.dir, run.ManifestFile), of.plan)
-	if err != nil {
-		return nil, err
-	}
-	return m.kinds(), nil
+// manifest reads the run's manifest.
+func (of known) manifest() (*manifest, error) {
+	return readManifest(filepath.Join(of.dir, run.ManifestFile), of.plan)
 }
 
 // delete asks for the end of everything that carries a run's label.
@@ -143,25 +140,28 @@ func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan) error {
 	k.mu.Lock()
 	of := k.byName[p.Job.Name]
 	k.mu.Unlock()
-	kinds, err := of.kinds()
+	m, err := of.manifest()
 	if err != nil {
 		return err
 	}
-	if err := k.remove(ctx, of.at, of.runID, kinds); err != nil {
+	if err := k.remove(ctx, of.at, of.runID, m); err != nil {
 		return err
 	}
 	return run.WriteJSON(filepath.Join(dir, CleanFile), cleaned{"profllm.clean/1", p.RunID, k.now().UTC()})
 }
 
 // remove deletes everything of a run, and waits until it is gone, at most goneLimit.
-func (k *Kube) remove(ctx context.Context, at Place, runID string, kinds []string) error {
-	if err := k.delete(ctx, at, runID, kinds); err != nil {
-		return err
+func (k *Kube) remove(ctx context.Context, at Place, runID string, m *manifest) error {
+	if err := k.delete(ctx, at, runID, m.kinds()); err != nil {
+		return k.plain(err, at)
 	}
 	for end := k.now().Add(goneLimit); ; {
-		left, err := k.get(ctx, at, withPods(kinds), byLabel(runID))
-		if err != nil || len(left) == 0 {
-			return err
+		left, err := k.get(ctx, at, withDeployments(withPods(m.kinds())), byLabel(runID))
+		if err != nil {
+			return k.plain(err, at)
+		}
+		if left = m.remains(left); len(left) == 0 {
+			return nil
 		}
 		if k.now().After(end) {
 			return fmt.Errorf("after %s there is still %s", goneLimit, lingers(left))
@@ -172,6 +172,47 @@ func (k *Kube) remove(ctx context.Context, at Place, runID string, kinds []strin
 		case <-time.After(k.pause):
 		}
 	}
+}
+
+// remains are the objects with a run's label that go with the run. What somebody else gave the label,
+// a Deployment of their own and its pods, does not count.
+func (m *manifest) remains(have objects) (list objects) {
+	var foreign []string
+	for _, d := range ofKind(have, kindDeployment) {
+		if d.Metadata.Deleted == nil && len(d.Metadata.Owners) == 0 && !m.has(d) {
+			foreign = append(foreign, d.Metadata.Name)
+		}
+	}
+	for i := range have {
+		o := &have[i]
+		switch {
+		case o.Metadata.Deleted != nil:
+		case o.Kind == kindDeployment && slices.Contains(foreign, o.Metadata.Name), o.Kind == kindPod && len(o.Metadata.Owners) == 0:
+			continue
+		case o.Kind == kindPod && slices.ContainsFunc(foreign, func(name string) bool {
+			owner := o.Metadata.Owners[0]
+			return owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, name+"-")
+		}):
+			continue
+		}
+		list = append(list, *o)
+	}
+	return list
+}
+
+// has reports whether a manifest has an object of the kind and name.
+func (m *manifest) has(o *object) bool {
+	return slices.ContainsFunc(m.all(), func(d document) bool {
+		return d.Kind == o.Kind && d.Metadata.Name == o.Metadata.Name
+	})
+}
+
+// withDeployments are the kinds with that of the Deployments that an operator makes.
+func withDeployments(kinds []string) []string {
+	if slices.Contains(kinds, resources[kindDeployment]) {
+		return kinds
+	}
+	return append([]string{resources[kindDeployment]}, kinds...)
 }
 
 func withPods(kinds []string) []string { return append([]string{resources[kindPod]}, kinds...) }

@@ -67,9 +67,9 @@ type fetch struct {
 // try. Results that are missing or damaged are no error: the run is over, and its sentinel and
 // FetchFile say so.
 func (k *Kube) Fetch(ctx context.Context, id string, st run.State) (fetched bool, err error) {
-	of, ok := k.ofJob(id)
-	if !ok {
-		return false, fmt.Errorf("nobody told where job %s lives", id)
+	of, err := k.ofJob(id)
+	if err != nil {
+		return false, err
 	}
 	if of.fetched(id) {
 		return false, nil
@@ -158,15 +158,12 @@ func tempDir(dir string) (string, error) {
 
 // objects fetches the objects of the run and their events.
 func (f *fetch) objects(ctx context.Context) error {
-	kinds, err := f.of.kinds()
+	m, err := f.of.manifest()
 	if err != nil {
 		return err
 	}
-	kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == resources["Secret"] })
-	if !slices.Contains(kinds, resources[kindDeployment]) { // of the operator, with the labels of the graph
-		kinds = append([]string{resources[kindDeployment]}, kinds...)
-	}
-	have, err := f.get(ctx, f.of.at, withPods(kinds), byLabel(f.of.runID))
+	kinds := slices.DeleteFunc(m.kinds(), func(k string) bool { return k == resources["Secret"] })
+	have, err := f.get(ctx, f.of.at, withPods(withDeployments(kinds)), byLabel(f.of.runID))
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ type Kube struct {
 	mu        sync.Mutex
 	byName    map[string]known // by the name of the plan's job
 	byID      map[string]known
-	cancelled map[string]bool // ids of jobs that this process has cancelled
+	unread    map[string]error // why Know could not tell of a job
+	cancelled map[string]bool  // ids of jobs that this process has cancelled
 }
 
 // known is a run that may be asked about.
@@ -50,7 +51,7 @@ func New(environ []string, now func() time.Time) *Kube {
 	// kuberc could change what a command of kubectl means.
 	env := append(slices.Clone(environ), "KUBERC=off", "KUBECTL_KUBERC=false")
 	return &Kube{env: env, now: now, limit: callLimit, pause: time.Second, byName: map[string]known{},
-		byID: map[string]known{}, cancelled: map[string]bool{}}
+		byID: map[string]known{}, unread: map[string]error{}, cancelled: map[string]bool{}}
 }
 
 // cluster is run.ClusterFile. Later commands ask there, whatever the current context is then.
@@ -73,6 +74,12 @@ func (k *Kube) Know(dir string, p *plan.Plan, ids ...string) error {
 	case err == nil && c.RunID == p.RunID:
 		of.at = c.Place
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w\n\thint: restore the file; without it, the context and namespace of the plan are used", err)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, id := range ids {
+			k.unread[id] = err
+		}
 		return err
 	}
 	k.mu.Lock()
@@ -94,11 +101,17 @@ func (k *Kube) Knows(name string) bool {
 	return ok
 }
 
-func (k *Kube) ofJob(id string) (known, bool) {
+// ofJob is the run of a job; an error is why nobody knows it.
+func (k *Kube) ofJob(id string) (known, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	of, ok := k.byID[id]
-	return of, ok
+	if of, ok := k.byID[id]; ok {
+		return of, nil
+	}
+	if err := k.unread[id]; err != nil {
+		return known{}, err
+	}
+	return known{}, fmt.Errorf("nobody told where job %s lives", id)
 }
 
 // uidLength is how much of a Job's uid is in its id: enough to tell it from a later Job of its name.

@@ -2,11 +2,13 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,24 +55,28 @@ type CommandError struct {
 }
 
 func (e *CommandError) Error() string {
-	if text := e.said(); text != "" {
-		return strings.Join(e.Argv, " ") + ": " + text
-	}
-	return strings.Join(e.Argv, " ") + ": " + e.Err.Error()
+	return fmt.Sprintf("%s (%s)", cmp.Or(e.said(), e.Err.Error()), strings.Join(e.Argv, " "))
 }
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// said is what kubectl complained of, without its warnings.
+// logLine begins a line of kubectl's own log, which repeats the error, or tells of a cache.
+var logLine = regexp.MustCompile(`^[EWIF]\d{4} [^]]*\] ?`)
+
+// said is what kubectl complained of, without its warnings and its log, unless there is nothing else.
 func (e *CommandError) said() string {
 	var lines []string
+	logged := ""
 	for line := range strings.Lines(e.Stderr) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "Warning:") &&
-			!slices.Contains(lines, line) {
+		line = strings.TrimSpace(line)
+		switch head := logLine.FindString(line); {
+		case head != "":
+			logged = line[len(head):]
+		case line != "" && !strings.HasPrefix(line, "Warning:") && !slices.Contains(lines, line):
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, "; ")
+	return cmp.Or(strings.Join(lines, "; "), logged)
 }
 
 // says reports whether kubectl gave one of the server's reasons, as "Error from server (NotFound)".

@@ -36,6 +36,7 @@ type left struct {
 	dir   string
 	plan  *plan.Plan
 	at    string // folder of the answers
+	env   []string
 	calls func() string
 }
 
@@ -51,7 +52,7 @@ case "$*" in `+more+`
 *" get "*) cat objects;;
 *" logs "*) cat log;;
 esac`)
-	l.calls = calls
+	l.env, l.calls = env, calls
 	l.objects(objects...)
 	l.log(finished())
 	l.Kube = kube.New(env, time.Now)
@@ -224,4 +225,82 @@ func TestUnpackDamaged(t *testing.T) {
 			require.Contains(t, read(t, l.dir, "logs/job.log"), "hello")
 		})
 	}
+}
+
+const ownDeployment = `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "mine", "namespace": "bench", "uid": "5",
+  "labels": {"profllm.io/run": "x-id"}}}`
+
+const ownPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine-77-abc", "namespace": "bench", "uid": "6",
+  "labels": {"profllm.io/run": "x-id"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "mine-77", "uid": "7"}]}}`
+
+const lingeringGraph = `{"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": "x", "namespace": "bench",
+  "uid": "8", "labels": {"profllm.io/run": "x-id"}, "deletionTimestamp": "2026-11-26T12:10:00Z", "finalizers": ["nvidia.com/finalizer"]}}`
+
+// Only what goes with the run is being deleted with it.
+//
+// covers: P-18
+func TestRemains(t *testing.T) {
+	l := leftBehind(t, "", ownDeployment, ownPod)
+	states, err := l.States(t.Context(), []string{leftID})
+	require.NoError(t, err)
+	require.Equal(t, run.Forgotten, states[leftID].Note, "what somebody gave the label stays")
+	require.NoError(t, l.Clean(t.Context(), l.dir, l.plan))
+
+	l = leftBehind(t, "", ownDeployment, ownPod, lingeringGraph)
+	states, err = l.States(t.Context(), []string{leftID})
+	require.NoError(t, err)
+	require.Equal(t, run.Ending, states[leftID].Note)
+	require.Contains(t, states[leftID].Reason, "dynamographdeployment x, which waits for its finalizer nvidia.com/finalizer")
+	require.NotContains(t, states[leftID].Reason, "mine")
+	clock := time.Now()
+	k := kube.New(l.env, func() time.Time { clock = clock.Add(time.Minute); return clock })
+	err = k.Clean(t.Context(), l.dir, l.plan)
+	require.ErrorContains(t, err, "after 1m30s there is still dynamographdeployment x, which waits for its finalizer")
+	require.NoFileExists(t, filepath.Join(l.dir, kube.CleanFile))
+}
+
+// An error begins with its cause, without kubectl's own log.
+func TestErrorsInPlainWords(t *testing.T) {
+	const said = `echo 'E1126 12:00:00.123456    4242 memcache.go:265] "Unhandled Error" err="x"' >&2
+		echo 'Unable to connect to the server: dial tcp: no such host' >&2; exit 1;;`
+	l := leftBehind(t, `*) `+said)
+	states, err := l.States(t.Context(), []string{leftID})
+	require.NoError(t, err)
+	require.Equal(t, "the cluster does not answer: Unable to connect to the server: dial tcp: no such host; check the network and the kubeconfig, then repeat the command",
+		states[leftID].Reason)
+	for _, err := range []error{l.fetch(run.Succeeded), l.Cancel(t.Context(), leftID), l.Clean(t.Context(), l.dir, l.plan)} {
+		require.ErrorContains(t, err, "the cluster does not answer: Unable to connect")
+		require.NotContains(t, err.Error(), "--namespace")
+		require.NotContains(t, err.Error(), "memcache")
+	}
+	_, _, err = l.FindJob(t.Context(), l.plan.Job.Name, time.Now())
+	require.ErrorContains(t, err, "the cluster does not answer: Unable to connect")
+	l = leftBehind(t, `*) exit 3;;`)
+	require.ErrorContains(t, l.fetch(run.Succeeded), "exit status 3 (kubectl --")
+}
+
+// A folder of the run that leads elsewhere is not followed.
+func TestFolderIsALink(t *testing.T) {
+	l := leftBehind(t, "", leftJob, leftPod)
+	away := t.TempDir()
+	require.NoError(t, os.Symlink(away, filepath.Join(l.dir, run.KubeDir)))
+	for _, err := range []error{l.fetch(run.Succeeded), l.Cancel(t.Context(), leftID), l.Clean(t.Context(), l.dir, l.plan)} {
+		require.ErrorContains(t, err, "kubernetes is not a folder")
+	}
+	entries, err := os.ReadDir(away)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+// A file that says where a run lives, and is none, is named by every command.
+func TestClusterFileIsDamaged(t *testing.T) {
+	dir, p := planned(t)
+	file := filepath.Join(dir, run.ClusterFile)
+	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o644))
+	k := kube.New(nil, time.Now)
+	require.ErrorContains(t, k.Know(dir, p, leftID), file)
+	states, err := k.States(t.Context(), []string{leftID})
+	require.NoError(t, err)
+	require.Contains(t, states[leftID].Reason, file)
+	require.ErrorContains(t, k.Cancel(t.Context(), leftID), file)
 }

@@ -18,9 +18,9 @@ type Log struct {
 
 // Live reads the last lines of the logs of a run's pods, as they are named once they are fetched.
 func (k *Kube) Live(ctx context.Context, id string, lines int) ([]Log, error) {
-	of, ok := k.ofJob(id)
-	if !ok {
-		return nil, fmt.Errorf("nobody told where job %s lives", id)
+	of, err := k.ofJob(id)
+	if err != nil {
+		return nil, err
 	}
 	have, err := k.get(ctx, of.at, []string{resources[kindPod], resources[kindJob]}, byLabel(of.runID))
 	if err != nil {

@@ -36,6 +36,7 @@ type metadata struct {
 	Generation int64             `json:"generation"`
 	Owners     []struct {
 		Kind string `json:"kind"`
+		Name string `json:"name"`
 		UID  string `json:"uid"`
 	} `json:"ownerReferences"`
 }

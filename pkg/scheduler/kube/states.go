@@ -24,10 +24,9 @@ func (k *Kube) States(ctx context.Context, ids []string) (map[string]run.State, 
 	out := make(map[string]run.State, len(ids))
 	groups := map[Place][]string{}
 	for _, id := range ids {
-		of, ok := k.ofJob(id)
-		if !ok {
-			out[id] = run.State{JobID: id, State: run.Unknown, Source: source, At: k.now(),
-				Reason: "nobody told where this job lives"}
+		of, err := k.ofJob(id)
+		if err != nil {
+			out[id] = run.State{JobID: id, State: run.Unknown, Source: source, At: k.now(), Reason: inLine(err)}
 			continue
 		}
 		groups[of.at] = append(groups[of.at], id)
@@ -62,7 +61,7 @@ func (k *Kube) statesIn(ctx context.Context, at Place, ids []string, out map[str
 		of, _ := k.ofJob(id)
 		if err != nil {
 			out[id] = run.State{JobID: id, State: run.Unknown, Source: source, At: k.now(),
-				Reason: oneLine(asError(err).Error())}
+				Reason: inLine(k.plain(err, at))}
 			continue
 		}
 		out[id] = k.state(ctx, of, id, byRun[of.runID])
@@ -72,23 +71,29 @@ func (k *Kube) statesIn(ctx context.Context, at Place, ids []string, out map[str
 // oneLine is a text without line breaks.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
+// inLine is an error with its hint as one line.
+func inLine(err error) string { return oneLine(strings.ReplaceAll(err.Error(), "\n\thint: ", "; ")) }
+
 // state is the state of one job, by the objects of its run.
 func (k *Kube) state(ctx context.Context, of known, id string, have objects) run.State {
 	st := run.State{JobID: id, Source: source, At: k.now()}
-	_, name, uid, err := parseID(id)
+	_, name, _, err := parseID(id)
 	if err != nil {
 		st.State, st.Reason = run.Unknown, err.Error()
 		return st
 	}
-	job := have.find(&object{Kind: kindJob, Metadata: metadata{Name: name}})
-	if job != nil && !strings.HasPrefix(job.Metadata.UID, uid) {
-		job, have = nil, nil // all of a later attempt
+	job := jobOf(have, id)
+	if job == nil && have.find(&object{Kind: kindJob, Metadata: metadata{Name: name}}) != nil {
+		have = nil // all of a later attempt
 	}
 	k.mu.Lock()
 	cancelled := k.cancelled[id]
 	k.mu.Unlock()
+	if cancelled || job == nil || job.Metadata.Deleted != nil {
+		have, job = of.remains(have), nil
+	}
 	switch {
-	case len(have) > 0 && (cancelled || job == nil || job.Metadata.Deleted != nil):
+	case job == nil && len(have) > 0:
 		st.State, st.Note, st.Raw = run.Running, run.Ending, "Deleting"
 		st.Reason = "being deleted: " + lingers(have)
 		return st
@@ -106,6 +111,15 @@ func (k *Kube) state(ctx context.Context, of known, id string, have objects) run
 	}
 	k.going(ctx, of, &st, job, have)
 	return st
+}
+
+// remains are the objects that still have to go. Of a manifest that cannot be read, all do.
+func (of known) remains(have objects) objects {
+	m, err := of.manifest()
+	if err != nil {
+		return have
+	}
+	return m.remains(have)
 }
 
 // stamp is a time as records have it.

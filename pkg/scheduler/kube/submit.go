@@ -153,12 +153,17 @@ func (k *Kube) free(ctx context.Context, at Place, m *manifest) error {
 	return nil
 }
 
-// plain is an error of kubectl in plain words, with what to do.
+// plain is an error of kubectl in plain words, with what to do; nil stays nil.
 func (k *Kube) plain(err error, at Place) error {
+	if err == nil {
+		return nil
+	}
 	e := asError(err)
 	said := e.said()
 	hint := ""
 	switch {
+	case errors.Is(e.Err, context.Canceled):
+		return err
 	case errors.Is(e.Err, context.DeadlineExceeded):
 		said, hint = e.Error(), "the cluster does not answer: kubectl cluster-info"
 	case said == "":
@@ -210,9 +215,9 @@ func (k *Kube) create(ctx context.Context, at Place, runID string, m *manifest) 
 		if failed == nil {
 			return nil, refuse(k.plain(err, at))
 		}
-		return nil, errors.Join(err, failed)
+		return nil, errors.Join(k.plain(err, at), k.plain(failed, at))
 	}
-	return job, err
+	return job, k.plain(err, at)
 }
 
 // createJob makes the Job. If another command made it meanwhile, it is that one's.
@@ -232,14 +237,14 @@ func (k *Kube) createJob(ctx context.Context, at Place, m *manifest) (*object, e
 	case e.refused():
 		return nil, refuse(k.plain(err, at))
 	}
-	return nil, err
+	return nil, k.plain(err, at)
 }
 
 // theirs is a Job of the name that was there when it was to be created.
 func (k *Kube) theirs(ctx context.Context, at Place, m *manifest) (*object, error) {
 	out, err := k.kubectl(ctx, at, nil, "get", resources[kindJob], m.job.Metadata.Name, "--output=json")
 	if err != nil {
-		return nil, err
+		return nil, k.plain(err, at)
 	}
 	o, err := parseObject(out)
 	if err == nil && o.runID() != m.job.runID() {
@@ -320,8 +325,8 @@ func (k *Kube) clear(ctx context.Context, at Place, runID string, m *manifest) (
 	if !old {
 		return have, nil
 	}
-	if err := k.remove(ctx, at, runID, m.kinds()); err != nil {
-		return nil, k.nothingMade(err, at)
+	if err := k.remove(ctx, at, runID, m); err != nil {
+		return nil, refuse(err)
 	}
 	return nil, nil
 }
@@ -346,7 +351,7 @@ func (k *Kube) FindJob(ctx context.Context, name string, _ time.Time, besides ..
 	}
 	have, err := k.get(ctx, of.at, m.kinds(), byLabel(of.runID))
 	if err != nil {
-		return "", false, err
+		return "", false, k.plain(err, of.at)
 	}
 	job := objects(have).find(&m.job.object)
 	if job == nil || job.Metadata.Deleted != nil || slices.Contains(besides, idOf(job)) {
