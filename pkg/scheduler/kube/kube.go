@@ -34,6 +34,7 @@ type Kube struct {
 	mu        sync.Mutex
 	byName    map[string]known // by the name of the plan's job
 	byID      map[string]known
+	offsets   map[Place]time.Duration
 	unread    map[string]error // why Know could not tell of a job
 	cancelled map[string]bool  // ids of jobs that this process has cancelled
 }
@@ -51,7 +52,7 @@ func New(environ []string, now func() time.Time) *Kube {
 	// kuberc could change what a command of kubectl means.
 	env := append(slices.Clone(environ), "KUBERC=off", "KUBECTL_KUBERC=false")
 	return &Kube{env: env, now: now, limit: callLimit, pause: time.Second, byName: map[string]known{},
-		byID: map[string]known{}, unread: map[string]error{}, cancelled: map[string]bool{}}
+		byID: map[string]known{}, unread: map[string]error{}, offsets: map[Place]time.Duration{}, cancelled: map[string]bool{}}
 }
 
 // cluster is run.ClusterFile. Later commands ask there, whatever the current context is then.

@@ -133,8 +133,13 @@ func (k *Kube) kubectl(ctx context.Context, at Place, stdin []byte, args ...stri
 	return out.Bytes(), err
 }
 
-// kubectlTo runs kubectl in a place. Every call names the place, and ends.
+// kubectlTo runs kubectl in a place; what it prints goes to out.
 func (k *Kube) kubectlTo(ctx context.Context, at Place, stdin []byte, out io.Writer, args ...string) error {
+	return k.call(ctx, at, stdin, out, new(bytes.Buffer), args...)
+}
+
+// call runs kubectl in a place. Every call names the place, and ends.
+func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, stderr *bytes.Buffer, args ...string) error {
 	request, limit := requestLimit, k.limit
 	if args[0] == "logs" {
 		request, limit = logLimit, max(logLimit, limit)
@@ -168,9 +173,8 @@ func (k *Kube) kubectlTo(ctx context.Context, at Place, stdin []byte, out io.Wri
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	cmd.Stdin = bytes.NewReader(stdin)
-	var stderr bytes.Buffer
 	bounded := &bounded{w: out, left: mostAnswer}
-	cmd.Stdout, cmd.Stderr = bounded, &stderr
+	cmd.Stdout, cmd.Stderr = bounded, stderr
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:

@@ -304,3 +304,30 @@ func TestClusterFileIsDamaged(t *testing.T) {
 	require.Contains(t, states[leftID].Reason, file)
 	require.ErrorContains(t, k.Cancel(t.Context(), leftID), file)
 }
+
+// Whether something takes too long is a matter of the server's clock.
+//
+// covers: P-18
+func TestClockOfTheServer(t *testing.T) {
+	server := time.Date(2026, 11, 26, 12, 0, 30, 0, time.UTC)
+	active := strings.Replace(leftJob, `"conditions": [{"type": "Complete", "status": "True"}], `, "", 1)
+	graph := `{"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": "x", "namespace": "bench",
+		"uid": "8", "labels": {"profllm.io/run": "x-id"}, "creationTimestamp": "2026-11-26T12:00:00Z"}}`
+	for _, c := range []struct {
+		ahead  time.Duration // of this machine
+		passed time.Duration // on the server
+		never  bool
+	}{
+		{time.Hour, 0, false}, {-time.Hour, 0, false}, {-time.Hour, 10 * time.Minute, true}, {0, 10 * time.Minute, true},
+	} {
+		now := server.Add(c.passed)
+		l := leftBehind(t, `*" --raw /version"*) printf '\tContent-Type: x\n\tDate: `+now.Format("Mon, 02 Jan 2006 15:04:05 GMT")+`\n' >&2;;`,
+			active, graph)
+		k := kube.New(l.env, func() time.Time { return now.Add(c.ahead) })
+		require.NoError(t, k.Know(l.dir, l.plan, leftID))
+		states, err := k.States(t.Context(), []string{leftID})
+		require.NoError(t, err)
+		require.Equal(t, run.Queued, states[leftID].State)
+		require.Equal(t, c.never, states[leftID].Note == run.NeverStarts, "%+v: %s", c, states[leftID].Reason)
+	}
+}

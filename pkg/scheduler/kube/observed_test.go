@@ -33,11 +33,10 @@ func TestObserved(t *testing.T) {
 		require.Equal(t, want, ok, name)
 		require.Equal(t, want, why == "", name)
 	}
-	k := New(nil, time.Now)
-	failed := k.graphTrouble(graph("dgd-failed.json"))
+	failed := graphTrouble(graph("dgd-failed.json"), time.Now())
 	require.Contains(t, failed.why, `cluster role "planner-role" does not exist`)
 	require.True(t, failed.never)
-	require.Empty(t, k.graphTrouble(graph("dgd-pending.json")).why, "the cause is in its pods")
+	require.Empty(t, graphTrouble(graph("dgd-pending.json"), time.Now()).why, "the cause is in its pods")
 
 	data, err := os.ReadFile(filepath.Join(dir, "children-ready.json"))
 	require.NoError(t, err)

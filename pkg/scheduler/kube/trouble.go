@@ -28,6 +28,7 @@ const (
 
 // trouble finds the cause that keeps a run from starting: the first hopeless one, else the first.
 func (k *Kube) trouble(ctx context.Context, of known, job *object, have objects) trouble {
+	now := k.now().Add(k.clockOffset(ctx, of.at))
 	var first trouble
 	add := func(t trouble) bool {
 		if first.why == "" || t.never && !first.never {
@@ -38,9 +39,9 @@ func (k *Kube) trouble(ctx context.Context, of known, job *object, have objects)
 	for i := range have {
 		switch o := &have[i]; o.Kind {
 		case kindGraph:
-			add(k.graphTrouble(o))
+			add(graphTrouble(o, now))
 		case kindPod:
-			add(k.podTrouble(ctx, of, o))
+			add(k.podTrouble(ctx, of, o, now))
 		case kindDeployment, kindJob:
 			if c := o.condition("ReplicaFailure"); c.Status == "True" {
 				add(trouble{fmt.Sprintf("the pods of %s are refused: %s", o, oneLine(c.Message)), true})
@@ -50,16 +51,16 @@ func (k *Kube) trouble(ctx context.Context, of known, job *object, have objects)
 			return first
 		}
 	}
-	if first.why == "" && k.now().Sub(job.Metadata.Created) > patience {
+	if first.why == "" && now.Sub(job.Metadata.Created) > patience {
 		add(k.byEvents(ctx, of, have))
 	}
 	return first
 }
 
 // graphTrouble is what the operator says, or does not say, of a DynamoGraphDeployment.
-func (k *Kube) graphTrouble(g *object) trouble {
+func graphTrouble(g *object, now time.Time) trouble {
 	c, s := g.condition("Ready"), &g.Status
-	age := k.now().Sub(g.Metadata.Created)
+	age := now.Sub(g.Metadata.Created)
 	message := oneLine(c.Message)
 	switch {
 	case s.State == "" && age > silence:
@@ -69,7 +70,7 @@ func (k *Kube) graphTrouble(g *object) trouble {
 		return trouble{"the service has a worker over several nodes, and the cluster has neither Grove nor LWS, which the operator needs for that: install one of them, or use workers of one node", true}
 	case s.State == "failed":
 		return trouble{fmt.Sprintf("Dynamo's operator could not make the service (%s): %s", cmp.Or(c.Reason, "failed"), message),
-			!c.Changed.IsZero() && k.now().Sub(c.Changed) > patience || age > silence}
+			!c.Changed.IsZero() && now.Sub(c.Changed) > patience || age > silence}
 	case c.Reason == "insufficient_capacity":
 		return trouble{"the cluster has no room for the service: " + message, false}
 	}
@@ -77,9 +78,9 @@ func (k *Kube) graphTrouble(g *object) trouble {
 }
 
 // podTrouble is why a pod does not run.
-func (k *Kube) podTrouble(ctx context.Context, of known, p *object) trouble {
+func (k *Kube) podTrouble(ctx context.Context, of known, p *object, now time.Time) trouble {
 	if c := p.condition("PodScheduled"); c.Status == "False" {
-		return k.unscheduled(ctx, of, p, c)
+		return k.unscheduled(ctx, of, p, now)
 	}
 	if p.Status.Phase == "Failed" && p.Status.Reason != "" {
 		return trouble{fmt.Sprintf("pod %s failed (%s): %s", p.Metadata.Name, p.Status.Reason, oneLine(p.Status.Message)), false}
@@ -93,12 +94,13 @@ func (k *Kube) podTrouble(ctx context.Context, of known, p *object) trouble {
 }
 
 // unscheduled is why a pod has no node.
-func (k *Kube) unscheduled(ctx context.Context, of known, p *object, c condition) trouble {
+func (k *Kube) unscheduled(ctx context.Context, of known, p *object, now time.Time) trouble {
+	c := p.condition("PodScheduled")
 	name, message := p.Metadata.Name, oneLine(c.Message)
 	switch {
 	case c.Reason == "SchedulingGated":
 		return trouble{fmt.Sprintf("pod %s is held by a scheduling gate: the gang scheduler (Grove, KAI or Kueue) has not admitted it; a queue may be full, or their versions do not match",
-			name), k.now().Sub(p.Metadata.Created) > 5*patience}
+			name), now.Sub(p.Metadata.Created) > 5*patience}
 	case strings.Contains(message, "persistentvolumeclaim") && strings.Contains(message, "not found"):
 		return trouble{fmt.Sprintf("pod %s needs a volume claim that is not in namespace %s (%s): create it, or correct its name in the system file",
 			name, of.at.Namespace, message), true}
