@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"io/fs"
@@ -163,4 +164,22 @@ func TestKubeconfig(t *testing.T) {
 	got, err := New([]string{"HOME=" + here}, time.Now).kubeconfig("")
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+// A small archive may not fill the disk, nor the memory of who reads it.
+func TestUnpackBomb(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	require.NoError(t, tar.NewWriter(z).WriteHeader(&tar.Header{Name: "raw/x", Typeflag: tar.TypeReg, Size: 1 << 30, Mode: 0o644}))
+	require.NoError(t, z.Close())
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer root.Close()
+	_, err = unpack(&b, root, nil)
+	require.ErrorContains(t, err, "raw/x has 1073741824 bytes, and at most 256 MiB are taken")
+	left := int64(mostFile - 1)
+	err = unpackFile(nil, &tar.Header{Size: mostFile}, root, "raw/x", &left)
+	require.ErrorContains(t, err, "it holds more than 512 MiB")
+	_, err = root.Stat("raw")
+	require.ErrorIs(t, err, fs.ErrNotExist, "nothing is written")
 }

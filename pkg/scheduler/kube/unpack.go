@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// mostUnpacked bounds what an archive of results holds, and mostFiles how many files.
-	mostUnpacked = 4 << 30
+	// mostUnpacked bounds what an archive of results holds, mostFile one file of it, and mostFiles how
+	// many there are. Readers of results take a file into memory, some of them twice.
+	mostUnpacked = 512 << 20
+	mostFile     = 256 << 20
 	mostFiles    = 20_000
 	mostPath     = 512
 )
@@ -83,8 +85,11 @@ func allowed(name string, loads []string) (string, error) {
 }
 
 func unpackFile(t *tar.Reader, h *tar.Header, into *os.Root, name string, left *int64) error {
-	if *left -= h.Size; h.Size < 0 || *left < 0 {
-		return fmt.Errorf("it holds more than %d GiB", mostUnpacked>>30)
+	if h.Size < 0 || h.Size > mostFile {
+		return fmt.Errorf("%s has %d bytes, and at most %d MiB are taken", name, h.Size, mostFile>>20)
+	}
+	if *left -= h.Size; *left < 0 {
+		return fmt.Errorf("it holds more than %d MiB", mostUnpacked>>20)
 	}
 	if err := into.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
