@@ -187,7 +187,8 @@ func (m *manifest) remains(have objects) (list objects) {
 		o := &have[i]
 		switch {
 		case o.Metadata.Deleted != nil:
-		case o.Kind == kindDeployment && slices.Contains(foreign, o.Metadata.Name), o.Kind == kindPod && len(o.Metadata.Owners) == 0:
+		case o.Kind == kindDeployment && slices.Contains(foreign, o.Metadata.Name),
+			o.Kind == kindPod && len(o.Metadata.Owners) == 0:
 			continue
 		case o.Kind == kindPod && slices.ContainsFunc(foreign, func(name string) bool {
 			owner := o.Metadata.Owners[0]

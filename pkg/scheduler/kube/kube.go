@@ -52,7 +52,8 @@ func New(environ []string, now func() time.Time) *Kube {
 	// kuberc could change what a command of kubectl means.
 	env := append(slices.Clone(environ), "KUBERC=off", "KUBECTL_KUBERC=false")
 	return &Kube{env: env, now: now, limit: callLimit, pause: time.Second, byName: map[string]known{},
-		byID: map[string]known{}, unread: map[string]error{}, offsets: map[Place]time.Duration{}, cancelled: map[string]bool{}}
+		byID: map[string]known{}, unread: map[string]error{}, offsets: map[Place]time.Duration{},
+		cancelled: map[string]bool{}}
 }
 
 // cluster is run.ClusterFile. Later commands ask there, whatever the current context is then.

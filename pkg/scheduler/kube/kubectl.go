@@ -109,7 +109,8 @@ func (e *CommandError) refused() bool {
 // gone reports whether a log is no longer there, which no other try changes.
 func (e *CommandError) gone() bool {
 	return e.says("NotFound") ||
-		e.says("BadRequest") && strings.Contains(e.Stderr, "previous terminated container") && strings.Contains(e.Stderr, "not found")
+		e.says("BadRequest") && strings.Contains(e.Stderr, "previous terminated container") &&
+			strings.Contains(e.Stderr, "not found")
 }
 
 // denied reports whether this account may not do what kubectl was to do.
@@ -139,7 +140,8 @@ func (k *Kube) kubectlTo(ctx context.Context, at Place, stdin []byte, out io.Wri
 }
 
 // call runs kubectl in a place. Every call names the place, and ends.
-func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, stderr *bytes.Buffer, args ...string) error {
+func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, stderr *bytes.Buffer,
+	args ...string) error {
 	request, limit := requestLimit, k.limit
 	if args[0] == "logs" {
 		request, limit = logLimit, max(logLimit, limit)
