@@ -43,10 +43,9 @@ func (c *Client) fetchEnded(ctx context.Context, s Schedulers, dirs []string, su
 		if !asked || !strings.HasPrefix(st.JobID, run.KubePrefix) || !st.Final() || st.State == run.Cancelled {
 			continue
 		}
-		fetched, err := s.kube.Fetch(ctx, st.JobID, st)
+		fetched, err := s.kube.Fetch(ctx, st.JobID, st, func() error { return c.judgeFetched(dir, st) })
 		if err == nil && fetched {
 			c.progress("fetched the logs and results of %s", c.relative(dir))
-			err = c.judgeFetched(dir, st)
 		}
 		if err != nil {
 			st.State, st.Note, st.ExitCode = run.Running, run.Unfetched, ""

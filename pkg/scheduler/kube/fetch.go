@@ -15,6 +15,7 @@ import (
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
@@ -57,21 +58,22 @@ type fetch struct {
 // Fetch brings what a run whose Job has ended left in the cluster into its run directory: the logs
 // of all containers, the objects and events, and the results between the markers of the Job's log.
 // What the collector reads of a job follows from these; the sentinel comes last. A run that was
-// fetched is left alone, also by a command that began before.
+// fetched is left alone, also by a command that began before. judge, if any, is called once a run is
+// fetched, before another command can see its end.
 //
 // An error means that the cluster did not answer or the disk is full, and that it is worth another
 // try. Results that are missing or damaged are no error: the run is over, and its sentinel and
 // FetchFile say so.
-func (k *Kube) Fetch(ctx context.Context, id string, st run.State) (fetched bool, err error) {
+func (k *Kube) Fetch(ctx context.Context, id string, st run.State, judge func() error) (fetched bool, err error) {
 	of, err := k.ofJob(id)
 	if err != nil {
 		return false, err
 	}
-	if of.fetched(id) {
-		return false, nil
-	}
-	ctx, release, err := k.lock(ctx, of.dir)
+	ctx, release, err := k.lock(ctx, of.dir) // also if it is fetched: another command may just judge it
 	if err != nil {
+		if !errors.As(err, new(*lease.HeldError)) && of.fetched(id) {
+			err = nil // somebody else's folder
+		}
 		return false, err
 	}
 	defer func() { _ = release() }() // else the lease ends with this process
@@ -92,7 +94,10 @@ func (k *Kube) Fetch(ctx context.Context, id string, st run.State) (fetched bool
 	if err := f.logs(ctx); err != nil {
 		return false, err
 	}
-	return true, f.write(ctx)
+	if err := f.write(ctx); err != nil || judge == nil {
+		return true, err
+	}
+	return true, judge()
 }
 
 // fetched reports whether a job's end is on record.

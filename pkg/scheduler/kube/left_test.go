@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,7 +81,7 @@ func (l *left) answer(name, text string) {
 
 func (l *left) fetch(state string) error {
 	l.t.Helper()
-	_, err := l.Fetch(l.t.Context(), leftID, run.State{JobID: leftID, State: state})
+	_, err := l.Fetch(l.t.Context(), leftID, run.State{JobID: leftID, State: state}, nil)
 	return err
 }
 
@@ -330,4 +331,26 @@ func TestClockOfTheServer(t *testing.T) {
 		require.Equal(t, run.Queued, states[leftID].State)
 		require.Equal(t, c.never, states[leftID].Note == run.NeverStarts, "%+v: %s", c, states[leftID].Reason)
 	}
+}
+
+// Nobody sees the end of a run before it is judged.
+func TestFetchIsJudged(t *testing.T) {
+	l := leftBehind(t, "", leftJob, leftPod)
+	st := run.State{JobID: leftID, State: run.Succeeded}
+	other := make(chan error, 1)
+	fetched, err := l.Fetch(t.Context(), leftID, st, func() error {
+		require.NotNil(t, l.end())
+		other <- l.Clean(canceled(t), l.dir, l.plan)
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, fetched)
+	require.ErrorIs(t, <-other, context.Canceled, "the run is locked")
+	require.NotContains(t, l.calls(), "delete")
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	// lockDir is the folder of the lease under which one command fetches, cancels or cleans up a run.
-	lockDir = run.KubeDir + "/lease"
+	lockDir = run.KubeDir + "/.lease"
 	// lockLimit is when a command on another host that no longer renews its lease counts as gone.
 	lockLimit = 5 * time.Minute
 	// lockWait bounds the wait for another command: each of its steps has a limit below this.
