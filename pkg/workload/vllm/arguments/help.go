@@ -15,6 +15,9 @@ func Help(text string) ([]Option, error) {
 	if !found {
 		return nil, errors.New("this is no output of --help: no line begins with \"usage: \"")
 	}
+	if strings.Contains(text, "\x00") {
+		return nil, errors.New("this is no output of --help: it holds a NUL byte")
+	}
 	var list []Option
 	seen := map[string]bool{"": true, "--help": true}
 	group := ""

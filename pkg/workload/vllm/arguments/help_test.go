@@ -119,7 +119,7 @@ func TestVLLMHelp(t *testing.T) {
 
 func FuzzHelp(f *testing.F) {
 	f.Add(helpText)
-	for _, s := range []string{"usage: x\n  -", "usage: x\n  --x [", "usage: x\n  --x [ ...]", "usage: x\n  --x {", "usage: x\n  --x {}, -", "usage: \n  --a  b\n:\n", "usage: x\n  --x  (default: )"} {
+	for _, s := range []string{"usage: x\n  -", "usage: x\n  --x [", "usage: x\n  --x [ ...]", "usage: x\n  --x {", "usage: x\n  --x {}, -", "usage: \n  --a  b\n:\n", "usage: x\n  --x  (default: )", "usage: x\n  --x\x00"} {
 		f.Add(s)
 	}
 	r := exactly("0.32.0")
