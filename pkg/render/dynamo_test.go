@@ -2,7 +2,6 @@ package render_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -208,9 +207,7 @@ func TestDynamoCorpusScripts(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, text, 0o644))
 		args = append(args, file)
 	}
-	if _, err := exec.LookPath("shellcheck"); errors.Is(err, exec.ErrNotFound) {
-		t.Skip("shellcheck is not installed: scripts are parsed only (apt-get install shellcheck)")
-	}
+	needShellcheck(t)
 	out, err := exec.Command("shellcheck", args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }

@@ -168,7 +168,9 @@ func TestBashParsesScripts(t *testing.T) {
 	}
 }
 
-func TestShellcheck(t *testing.T) {
+// needShellcheck skips a test where shellcheck is not installed, unless it must be.
+func needShellcheck(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("shellcheck"); errors.Is(err, exec.ErrNotFound) {
 		const why = "shellcheck is not installed: scripts are parsed only (apt-get install shellcheck)"
 		if os.Getenv("PROFLLM_REQUIRE_SHELLCHECK") == "1" {
@@ -176,6 +178,10 @@ func TestShellcheck(t *testing.T) {
 		}
 		t.Skip(why)
 	}
+}
+
+func TestShellcheck(t *testing.T) {
+	needShellcheck(t)
 	dir := t.TempDir()
 	// $ in text that another shell or nobody shall expand
 	args := []string{"--shell=bash", "--severity=style", "--exclude=SC2016"}
