@@ -1,0 +1,56 @@
+package query
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/field"
+)
+
+// SetCounts lists the values of a facet, the most frequent first, and counts those that have no
+// place in the list.
+func (f *Facet) SetCounts(counts map[field.Value]int) {
+	f.Values = make([]Count, 0, len(counts))
+	for v, n := range counts {
+		if n > 0 {
+			f.Values = append(f.Values, Count{v, n})
+		}
+	}
+	slices.SortFunc(f.Values, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), field.Compare(a.Value, b.Value))
+	})
+	f.Others = 0
+	if len(f.Values) > MaxValues {
+		for _, c := range f.Values[MaxValues:] {
+			f.Others += c.Runs
+		}
+		f.Values = f.Values[:MaxValues]
+	}
+}
+
+// NewHistogram is an empty histogram over a range.
+func NewHistogram(low, high float64) *Histogram {
+	return &Histogram{Min: low, Max: high, Runs: make([]int, Bins)}
+}
+
+// Bin is the bin of a number in the range.
+func (h *Histogram) Bin(x float64) int {
+	width := h.Max/Bins - h.Min/Bins // h.Max - h.Min may exceed every float64
+	return max(0, min(Bins-1, int(x/width-h.Min/width)))
+}
+
+// InOrder sorts fields: fixed ones in their order, then the others by name.
+func InOrder(fields iter.Seq[*field.Field]) []*field.Field {
+	place := map[string]int{}
+	for i, f := range field.All() {
+		place[f.Name] = i + 1
+	}
+	return slices.SortedFunc(fields, func(a, b *field.Field) int {
+		x, y := place[a.Name], place[b.Name]
+		if (x == 0) != (y == 0) {
+			return cmp.Compare(y, x) // 0 stands behind
+		}
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.Name, b.Name))
+	})
+}

@@ -1,0 +1,162 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/filter"
+)
+
+// Run is one of the runs that a question is about.
+type Run struct {
+	ID    string // equal for no two runs of a store
+	Cells []field.Cell
+}
+
+// Of is the run's value of a field.
+func (r *Run) Of(name string) field.Value {
+	for _, c := range r.Cells {
+		if c.Field.Name == name {
+			return c.Value
+		}
+	}
+	return field.Value{}
+}
+
+// Naive answers by looking at every run. It is right where it is slow: other engines are
+// tested against it, and a report of a few runs needs no other.
+type Naive []Run
+
+// Query answers a question.
+func (n Naive) Query(_ context.Context, q Query) (*Answer, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	hits := n.meeting(q.Filter)
+	a := &Answer{Runs: len(n), Matches: len(hits)}
+	for _, name := range q.Facets {
+		a.Facets = append(a.Facets, n.facet(q.Filter, name))
+	}
+	for _, name := range q.Metrics {
+		a.Metrics = append(a.Metrics, hits.stats(name))
+	}
+	if q.Rows != nil {
+		a.Rows = hits.table(*q.Rows)
+	}
+	return a, nil
+}
+
+// Fields are those that any run has.
+func (n Naive) Fields(context.Context) ([]*field.Field, error) {
+	byName := map[string]*field.Field{}
+	for _, r := range n {
+		for _, c := range r.Cells {
+			byName[c.Field.Name] = c.Field
+		}
+	}
+	return InOrder(maps.Values(byName)), nil
+}
+
+func (n Naive) meeting(f *filter.Filter) Naive {
+	var hits Naive
+	for _, r := range n {
+		if f.Matches(r.Cells) {
+			hits = append(hits, r)
+		}
+	}
+	return hits
+}
+
+// facet counts the values of a field without the filter's own conditions on it.
+func (n Naive) facet(f *filter.Filter, name string) Facet {
+	hits := n.meeting(f.Without(name))
+	out := Facet{Field: name}
+	counts := map[field.Value]int{}
+	for i := range hits {
+		if v := hits[i].Of(name); v.Has() {
+			counts[v]++
+		} else {
+			out.Missing++
+		}
+	}
+	out.SetCounts(counts)
+	if h := n.bins(name); h != nil {
+		for i := range hits {
+			if v := hits[i].Of(name); v.IsNumber() {
+				h.Runs[h.Bin(v.Number)]++
+			}
+		}
+		out.Histogram = h
+	}
+	return out
+}
+
+// bins is the empty histogram of a field, nil if it has few values.
+func (n Naive) bins(name string) *Histogram {
+	var list []float64
+	for i := range n {
+		if v := n[i].Of(name); v.IsNumber() {
+			list = append(list, v.Number)
+		}
+	}
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) <= Bins {
+		return nil
+	}
+	return NewHistogram(list[0], list[len(list)-1])
+}
+
+func (n Naive) stats(name string) Stats {
+	s := Stats{Field: name}
+	var sum, low, high = 0.0, math.Inf(1), math.Inf(-1)
+	for i := range n {
+		if v := n[i].Of(name); v.IsNumber() {
+			s.Runs++
+			sum, low, high = sum+v.Number, min(low, v.Number), max(high, v.Number)
+		}
+	}
+	if s.Runs > 0 {
+		s.Min, s.Max, s.Mean = &low, &high, new(sum/float64(s.Runs))
+	}
+	return s
+}
+
+func (n Naive) table(rows Rows) *Table {
+	n = slices.Clone(n)
+	slices.SortFunc(n, func(a, b Run) int { return rows.compare(&a, &b) })
+	n = n[min(rows.Offset, len(n)):]
+	n = n[:min(rows.Limit, len(n))]
+	t := &Table{IDs: make([]string, len(n)), Fields: rows.Fields, Columns: make([][]field.Value, len(rows.Fields))}
+	for i := range n {
+		t.IDs[i] = n[i].ID
+	}
+	for at, name := range rows.Fields {
+		t.Columns[at] = make([]field.Value, len(n))
+		for i := range n {
+			t.Columns[at][i] = n[i].Of(name)
+		}
+	}
+	return t
+}
+
+// compare orders two runs.
+func (r Rows) compare(a, b *Run) int {
+	for _, o := range r.Sort {
+		x, y := a.Of(o.Field), b.Of(o.Field)
+		c := field.Compare(x, y)
+		if o.Descending && x.Has() && y.Has() {
+			c = -c
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(
+		-cmp.Compare(a.Of("timestamp").Number, b.Of("timestamp").Number),
+		strings.Compare(a.ID, b.ID))
+}
