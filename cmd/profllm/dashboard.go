@@ -15,6 +15,7 @@ type dashboardCmd struct {
 
 type dashboardServeCmd struct {
 	placeFlags
+	filterFlag
 	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	Address  string   `meant:"listen,bind,port" default:"127.0.0.1:8642" placeholder:"HOST:PORT" help:"Address to listen at; port 0 takes a free one."`
 	Host     []string `placeholder:"NAME" help:"Also answer requests for this host name, such as that of a reverse proxy; repeatable. Addresses and localhost always work."`
@@ -33,6 +34,9 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	runs, done, err := a.loadRuns(ctx, paths...)
 	defer done()
 	if err != nil {
+		return err
+	}
+	if runs, err = c.choose(runs); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp", c.Address)
