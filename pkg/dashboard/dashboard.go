@@ -21,6 +21,7 @@ import (
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/report"
 )
 
 // Store holds the runs that are shown.
@@ -94,8 +95,9 @@ func config(version string) huma.Config {
 	c.CreateHooks = nil
 	c.Info.Description = "Results of LLM serving benchmarks: filters, records, comparisons, trends. " +
 		"Times are RFC 3339 in records and Unix milliseconds in fields of kind time."
-	for _, t := range []reflect.Type{
+	for _, t := range []reflect.Type{ // that write themselves, or have a document of their own
 		reflect.TypeFor[field.Value](), reflect.TypeFor[json.RawMessage](),
+		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Delta](),
 	} {
 		c.Components.Schemas.RegisterTypeAlias(t, reflect.TypeFor[any]())
 	}
