@@ -127,6 +127,9 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		{"POST", "/api/data/compare", "", `{"a": {"field": "test", "in": ["sweep"]}, "b": {"field": "test", "in": ["ray"]}}`},
 		{"POST", "/api/analysis/trends", "", `{"filter": {"field": "median_ttft_ms", "has": true}}`},
 		{"POST", "/api/analysis/regression", "", `{"metrics": ["median_ttft_ms"]}`},
+		{"POST", "/api/analysis/impact", "", `{"metric": "median_ttft_ms"}`},
+		{"POST", "/api/analysis/scaling", "", `{"metric": "output_throughput"}`},
+		{"POST", "/api/analysis/capacity", "", `{"limits": ["median_ttft_ms=50"], "target": 10000}`},
 		{"POST", "/api/analysis/pareto", "", `{"x": "median_ttft_ms", "y": "output_throughput"}`},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {

@@ -79,6 +79,7 @@ func New(s Store, o Options) *Server {
 	d.addFilters()
 	d.addData()
 	d.addAnalysis()
+	d.addExplore()
 	d.addExport()
 	d.addPage()
 	return d
