@@ -22,6 +22,7 @@ import (
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/upload"
 )
 
 // Store holds the runs that are shown.
@@ -56,11 +57,13 @@ type Preset struct {
 
 // Options of a server.
 type Options struct {
-	Version  string // of profllm
-	Token    string // that writes must carry; "" for none
-	ReadOnly bool   // nothing is written
-	Demo     bool   // every run is simulated
-	Hosts    []string
+	Version  string   // of profllm
+	Token    string   // that writes must carry; "" for none
+	ReadOnly bool     // nothing is written
+	Demo     bool     // every run is simulated
+	Hosts    []string // names that the server answers for, besides addresses and localhost
+	// Uploads takes files; nil if the server takes none.
+	Uploads *upload.Spool
 }
 
 // Server answers requests.
@@ -81,6 +84,7 @@ func New(s Store, o Options) *Server {
 	d.addAnalysis()
 	d.addExplore()
 	d.addExport()
+	d.addUploads()
 	d.addPage()
 	return d
 }
