@@ -8,8 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/field"
 )
 
-// SetCounts lists the values of a facet, the most frequent first, and counts those that have no
-// place in the list.
+// SetCounts lists the values of a facet, the most frequent first, and adds those that have no
+// place in the list to Others.
 func (f *Facet) SetCounts(counts map[field.Value]int) {
 	f.Values = make([]Count, 0, len(counts))
 	for v, n := range counts {
@@ -20,7 +20,6 @@ func (f *Facet) SetCounts(counts map[field.Value]int) {
 	slices.SortFunc(f.Values, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), field.Compare(a.Value, b.Value))
 	})
-	f.Others = 0
 	if len(f.Values) > MaxValues {
 		for _, c := range f.Values[MaxValues:] {
 			f.Others += c.Runs
