@@ -34,10 +34,19 @@ func NewHistogram(low, high float64) *Histogram {
 }
 
 // Bin is the bin of a number in the range.
-func (h *Histogram) Bin(x float64) int {
-	width := h.Max/Bins - h.Min/Bins // h.Max - h.Min may exceed every float64
-	return max(0, min(Bins-1, int(x/width-h.Min/width)))
+func (h *Histogram) Bin(x float64) int { return NewBinning(h.Min, h.Max).Of(x) }
+
+// Binning finds the bins of many numbers.
+type Binning struct{ width, low float64 }
+
+// NewBinning is that of a histogram.
+func NewBinning(low, high float64) Binning {
+	width := high/Bins - low/Bins // high - low may exceed every float64
+	return Binning{width, low / width}
 }
+
+// Of is the bin of a number in the range.
+func (b Binning) Of(x float64) int { return max(0, min(Bins-1, int(x/b.width-b.low))) }
 
 // InOrder sorts fields: fixed ones in their order, then the others by name.
 func InOrder(fields iter.Seq[*field.Field]) []*field.Field {
