@@ -5,12 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/internal/pgtest"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"
@@ -43,7 +43,9 @@ func released(t testing.TB) []records.Run {
 	t.Helper()
 	runs, err := records.Load("../result/testdata/releases")
 	require.NoError(t, err)
-	return slices.DeleteFunc(runs, func(r records.Run) bool { return r.Result == nil })
+	return slices.DeleteFunc(runs, func(r records.Run) bool { // gpu has a changed copy of a run of release
+		return r.Result == nil || strings.Contains(r.Dir, "/gpu/")
+	})
 }
 
 func put(t testing.TB, s *store.Store, runs ...records.Run) []store.Outcome {
@@ -82,7 +84,6 @@ func TestPut(t *testing.T) {
 			got, err := s.Get(ctx(t), first[i].ID)
 			require.NoError(t, err)
 			require.Equal(t, want, got.Run)
-			require.Equal(t, field.Of(&want), field.Of(&got.Run))
 		}
 		var ids []string
 		require.NoError(t, s.Each(ctx(t), func(r *store.Run) error {
