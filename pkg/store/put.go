@@ -174,7 +174,13 @@ func (c *change) again(ctx context.Context, r *row, x *stored) (Outcome, error) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if same && (string(besides) == string(r.besides) || x.dir != harmless(r.run.Dir)) {
+	elsewhere := x.dir != harmless(r.run.Dir)
+	if !same && elsewhere && x.row == nil { // a copy that was left behind
+		if same, err = c.isFormer(ctx, x.id, r.hash); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if same && (string(besides) == string(r.besides) || elsewhere) {
 		return Outcome{ID: x.id, Did: Duplicate}, nil // also a copy elsewhere
 	}
 	if !same {
@@ -186,6 +192,14 @@ func (c *change) again(ctx context.Context, r *row, x *stored) (Outcome, error) 
 	}
 	x.hash, x.setup, x.dir, x.row = r.hash, r.setup, harmless(r.run.Dir), r
 	return Outcome{ID: x.id, Did: Updated}, nil
+}
+
+// isFormer reports whether a record is a former one of a run.
+func (c *change) isFormer(ctx context.Context, id, hash string) (bool, error) {
+	var n int
+	err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT count(*) FROM former_records WHERE id = ? AND record_hash = ?"),
+		id, hash).Scan(&n)
+	return n > 0, err
 }
 
 // says reports whether a stored record says the same as a row. Another release may have written
