@@ -205,3 +205,13 @@ exp_20261122_165159_ed75ea,2026-11-22T16:52:05.456Z,sweep max_concurrency=4,20.8
 	require.Equal(t, 200, status)
 	require.Len(t, strings.Split(strings.TrimSpace(string(body)), "\n"), 11)
 }
+
+func TestMetrics(t *testing.T) {
+	a := newAPI(t, dashboard.Options{})
+	a.ask("GET", "/api/data/experiments/exp_none", "")
+	status, body := a.ask("GET", "/metrics", "")
+	require.Equal(t, 200, status)
+	require.Contains(t, string(body), "profllm_dashboard_runs 10\n")
+	require.Contains(t, string(body),
+		`profllm_dashboard_request_seconds_count{route="GET /api/data/experiments/{id}",status="404"} 1`+"\n")
+}

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -159,5 +158,5 @@ func (d *Server) accept(w http.ResponseWriter, files iter.Seq2[upload.Sent, erro
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/api/upload/status/"+st.Job)
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(st) // the client is gone if this fails
+	writeJSON(w, st)
 }
