@@ -12,6 +12,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/records"
 )
 
@@ -204,7 +205,7 @@ func (r *row) unpack() error {
 	if r.run, err = records.Unpack(r.record, r.besides); err != nil {
 		return err
 	}
-	r.hash, r.setup = hashOf(r.record), setupOf(r.run.Result)
+	r.hash, r.setup, r.cells = hashOf(r.record), setupOf(r.run.Result), field.Of(&r.run)
 	return nil
 }
 

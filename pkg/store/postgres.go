@@ -96,6 +96,33 @@ func (*postgres) full(err error) bool {
 	return errors.As(err, &e) && e.Code == "53100" // disk_full
 }
 
+func (*postgres) null(number bool) string {
+	if number {
+		return "NULL::double precision"
+	}
+	return "NULL::text"
+}
+
+func (*postgres) extra(label string) (number, text expr) {
+	return raw("CASE WHEN jsonb_typeof(b.extra->?::text) = 'number' THEN (b.extra->>?::text)::double precision END", label, label),
+		raw(`(CASE WHEN jsonb_typeof(b.extra->?::text) = 'string' THEN b.extra->>?::text END COLLATE "C")`, label, label)
+}
+
+func (*postgres) part(text expr, small string) expr {
+	return format("strpos(%s, %s) > 0", text, raw("?", small))
+}
+
+func (d *postgres) contains(text expr, small string) expr {
+	return d.part(format(`lower(CASE WHEN octet_length(%s) = char_length(%s) THEN %s ELSE translate(%s, %s) END COLLATE "C")`,
+		text, text, text, text, raw("?, ?", letters()[0], letters()[1])), small)
+}
+
+func (*postgres) snapshot() *sql.TxOptions {
+	return &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+}
+
+func (*postgres) together() bool { return true }
+
 func (*postgres) size(ctx context.Context, s *Store) (n int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
 		WHERE c.relkind = 'r' AND c.relname = ANY($1) AND pg_table_is_visible(c.oid)`, tables).Scan(&n)

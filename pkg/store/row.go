@@ -25,7 +25,8 @@ type row struct {
 	replaces        int64 // the row that goes; 0: none
 	stored          int64 // Unix milliseconds
 	record, besides []byte
-	packed          []byte // record, compressed
+	packed          []byte       // record, compressed
+	cells           []field.Cell // of the run
 }
 
 func newRow(r *records.Run, now int64) (*row, error) {
@@ -34,7 +35,7 @@ func newRow(r *records.Run, now int64) (*row, error) {
 		return nil, err
 	}
 	return &row{run: *r, hash: hashOf(record), setup: setupOf(r.Result), stored: now, record: record, besides: besides,
-		packed: zipped(record)}, nil
+		packed: zipped(record), cells: field.Of(r)}, nil
 }
 
 func hashOf(record []byte) string {
@@ -112,7 +113,7 @@ func (r *row) values(seq int64, seen used) (list []any, texts string) {
 	list[0], list[1], list[2], list[3], list[4], list[5] = seq, r.id, r.hash, r.setup, r.stored, l.version
 	var all strings.Builder
 	extra := map[string]any{}
-	for _, c := range field.Of(&r.run) {
+	for _, c := range r.cells {
 		at, fixed := l.byField[c.Field.Name]
 		seen.add(c, !fixed)
 		kind := field.Text
@@ -189,7 +190,10 @@ func (c *change) drop(ctx context.Context, seqs []any) error {
 			}
 		}
 	}
-	return nil
+	if len(seqs) == 0 {
+		return nil
+	}
+	return c.exec(ctx, "INSERT INTO store_numbers (name, value) VALUES ('dropped', 1) ON CONFLICT (name) DO NOTHING")
 }
 
 // note keeps which fields runs have, and with which kinds of values.

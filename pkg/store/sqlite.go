@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 	driver "modernc.org/sqlite"
@@ -56,6 +58,7 @@ func (d *sqlite) open(ctx context.Context, s *Store, o Options) error {
 		mode = "DELETE"
 		s.notes = append(s.notes, fmt.Sprintf("%s is on a network file system (%s), where SQLite has no write-ahead log: readers wait for writers, and only one machine may use the store at a time. A local disk or PostgreSQL has no such limits", d.file, name))
 	}
+	registered()
 	var err error
 	if s.write, err = sql.Open("sqlite", d.source("_txlock=immediate", "_pragma=page_size(8192)",
 		"_pragma=journal_mode("+mode+")", "_pragma=synchronous(FULL)")); err != nil {
@@ -165,6 +168,36 @@ func (*sqlite) full(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL || errors.Is(err, unix.ENOSPC)
 }
+
+func (*sqlite) null(bool) string { return "NULL" }
+
+func (*sqlite) extra(label string) (number, text expr) {
+	path := `$."` + label + `"`
+	return raw("CASE WHEN json_type(b.extra, ?) IN ('integer', 'real') THEN CAST(json_extract(b.extra, ?) AS REAL) END", path, path),
+		raw("CASE WHEN json_type(b.extra, ?) = 'text' THEN json_extract(b.extra, ?) END", path, path)
+}
+
+func (*sqlite) part(text expr, small string) expr {
+	return format("instr(%s, %s) > 0", text, raw("?", small))
+}
+
+// contains calls a function of this program: SQLite knows no capitals but those of ASCII.
+func (*sqlite) contains(text expr, small string) expr {
+	return format("profllm_contains(%s, %s)", text, raw("?", small))
+}
+
+var registered = sync.OnceFunc(func() {
+	driver.MustRegisterDeterministicScalarFunction("profllm_contains", 2,
+		func(_ *driver.FunctionContext, args []sqldriver.Value) (sqldriver.Value, error) {
+			text, ok := args[0].(string)
+			small, _ := args[1].(string)
+			return number(ok && hit(text, small)), nil
+		})
+})
+
+func (*sqlite) snapshot() *sql.TxOptions { return nil }
+
+func (*sqlite) together() bool { return false }
 
 func (*sqlite) size(ctx context.Context, s *Store) (n int64, err error) {
 	err = s.read.QueryRowContext(ctx,

@@ -21,6 +21,7 @@ type Store struct {
 	sql   dialect
 	now   func() time.Time
 	notes []string
+	found remembered
 }
 
 // Options are those of Open.
@@ -45,6 +46,17 @@ type dialect interface {
 	insert(ctx context.Context, c *sql.Conn, tx *sql.Tx, table string, columns []string, rows [][]any) error
 	// full reports whether the disk of the database is full.
 	full(err error) bool
+	// null is NULL, as a number or a text.
+	null(number bool) string
+	// extra is the number and the text of a label in the column extra.
+	extra(label string) (number, text expr)
+	// part finds a text in another, both in small letters, and contains in one of any letters.
+	part(text expr, small string) expr
+	contains(text expr, small string) expr
+	// snapshot are the options of a transaction that sees one state of the store.
+	snapshot() *sql.TxOptions
+	// together reports whether several cuts are asked for in one query.
+	together() bool
 	size(ctx context.Context, s *Store) (int64, error)
 	check(ctx context.Context, s *Store) ([]string, error)
 }
