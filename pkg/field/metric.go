@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
@@ -49,18 +50,34 @@ func ofLatencies(r *records.Run) []Cell {
 			if known().byName[key] != nil {
 				continue
 			}
-			m, err := metric.Find(key)
-			if err != nil {
+			free := ofPercentile(key)
+			if free == nil {
 				continue
 			}
-			free := ofMetric(m)
-			free.Free = true
 			if v := free.read(r); v.Has() {
 				cells = append(cells, Cell{free, v})
 			}
 		}
 	}
 	return cells
+}
+
+// percentiles are the free fields of latencies that some record had, by name. There are few:
+// a key has at most as many digits as result.PercentileName writes, and clients ask for some ten.
+var percentiles sync.Map
+
+func ofPercentile(key string) *Field {
+	if f, ok := percentiles.Load(key); ok {
+		return f.(*Field)
+	}
+	m, err := metric.Find(key)
+	if err != nil {
+		return nil
+	}
+	f := ofMetric(m)
+	f.Free = true
+	percentiles.Store(key, f)
+	return f
 }
 
 // measured are the other numbers of a record, found by its types, as its schema is.
@@ -76,8 +93,7 @@ func measured() []*Field {
 	add("accuracy.", reflect.TypeFor[result.Accuracy](), func(r *result.Result) any { return r.Accuracy })
 	add("profiling.", reflect.TypeFor[result.Profiling](), func(r *result.Result) any { return r.Profiling })
 	return slices.DeleteFunc(list, func(f *Field) bool { // a metric of the same number
-		_, err := metric.Find(strings.TrimPrefix(strings.TrimPrefix(f.Name, "results."), "system."))
-		return err == nil || f.Name == "accuracy.value" || strings.HasPrefix(f.Name, "system.hardware_info.")
+		return metric.Has(strings.TrimPrefix(strings.TrimPrefix(f.Name, "results."), "system.")) || f.Name == "accuracy.value" || strings.HasPrefix(f.Name, "system.hardware_info.")
 	})
 }
 

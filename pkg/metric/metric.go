@@ -8,7 +8,6 @@ package metric
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +121,11 @@ func (m Metric) Floor() float64 {
 
 // percentile is the rank of a statistic such as p99.9.
 func percentile(stat string) (rank float64, ok bool) {
-	_, err := fmt.Sscanf(stat, "p%g", &rank)
+	digits, ok := strings.CutPrefix(stat, "p")
+	if !ok {
+		return 0, false
+	}
+	rank, err := strconv.ParseFloat(digits, 64)
 	return rank, err == nil
 }
 
@@ -294,26 +297,41 @@ func successPercent(r *result.Result) *float64 {
 // Find returns the metric of a key of result.json, such as p95_ttft_ms, or of
 // CloudAI's name for it.
 func Find(name string) (Metric, error) {
-	key := name
-	if k, ok := aliases[name]; ok {
-		key = k
+	if m, ok := find(name); ok {
+		return m, nil
 	}
 	var known []string
 	for _, m := range All {
-		if m.Key == key {
-			return m, nil
-		}
 		// Whoever asks for a tpot means that of a served load.
 		if !strings.HasPrefix(m.Key, "offline.requests.") || strings.Contains(name, "requests") {
 			known = append(known, m.Key)
 		}
-	}
-	if f, stat, ok := result.SplitKey(key); ok {
-		return latency(f, stat, key), nil
 	}
 	for k := range aliases {
 		known = append(known, k)
 	}
 	return Metric{}, source.Errorf(source.Pos{File: "metric"}, "unknown metric %q", name).
 		Hintf("%s", source.Suggest(name, known))
+}
+
+// Has reports whether Find knows a metric of that name. It is quick.
+func Has(name string) bool {
+	_, ok := find(name)
+	return ok
+}
+
+func find(name string) (Metric, bool) {
+	key := name
+	if k, ok := aliases[name]; ok {
+		key = k
+	}
+	for _, m := range All {
+		if m.Key == key {
+			return m, true
+		}
+	}
+	if f, stat, ok := result.SplitKey(key); ok {
+		return latency(f, stat, key), true
+	}
+	return Metric{}, false
 }
