@@ -15,6 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"
+	"github.com/profllm/profllm/pkg/synthetic"
 	"github.com/profllm/profllm/pkg/upload"
 )
 
@@ -31,8 +32,20 @@ type dashboardServeCmd struct {
 	Host     []string `placeholder:"NAME" help:"Also answer requests for this host name, such as that of a reverse proxy; repeatable. Addresses and localhost always work."`
 	Files    []string `placeholder:"DIR" type:"existingdir" help:"Show samples and traces of runs whose folders are below DIR; repeatable; default: the paths."`
 	Uploads  string   `placeholder:"DIR" help:"Folder for files that were uploaded and are not stored yet; default: that of the store's file, with .uploads at its end. A database of PostgreSQL has none."`
+	Demo     bool     `help:"Show 2000 made-up runs, each marked as simulated, to try the page."`
 	ReadOnly bool     `name:"read-only" help:"Accept no uploads and save no presets."`
 }
+
+// Validate refuses made-up runs among others.
+func (c dashboardServeCmd) Validate() error {
+	if c.Demo && (c.Store != "" || len(c.Paths) > 0) {
+		return errors.New("--demo shows made-up runs only: it goes with no --store and no paths")
+	}
+	return nil
+}
+
+// demoRuns is how many runs --demo makes up.
+const demoRuns = 2000
 
 // Run serves until it is interrupted.
 func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
@@ -55,7 +68,7 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots()}
+	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo}
 	ctx, stop := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	defer func() { stop(); working.Wait() }()
@@ -100,7 +113,16 @@ func (c *dashboardServeCmd) fill(ctx context.Context, a *app) (s *store.Store, d
 		}
 		done = func() { s.Close(); os.RemoveAll(dir) }
 	}
-	if c.Store != "" && len(c.Paths) == 0 {
+	switch {
+	case c.Demo:
+		made := synthetic.New(1, demoRuns, a.now())
+		runs := make([]records.Run, demoRuns)
+		for i := range runs {
+			runs[i] = made.Run(i)
+		}
+		_, err = s.Put(ctx, runs)
+		return s, done, err
+	case c.Store != "" && len(c.Paths) == 0:
 		return s, done, nil
 	}
 	if c.Paths, err = c.paths(ctx, a, c.Paths); err != nil {
