@@ -29,7 +29,7 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 	add := func(v *source.Value) {
 		text, ok := v.Text()
 		if !ok {
-			c.Addf(v.Pos, "connector must be a text, not %s", v.Describe())
+			c.Add(source.Errorf(v.Pos, "connector must be a text, not %s", v.Describe()).Hintf(`write connector = "nixl"`))
 		}
 		list = append(list, strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })...)
 	}
@@ -50,7 +50,7 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 
 // checkJSON refuses a text in place of a table that is none.
 func (r *role) checkJSON(c *source.Complaints) {
-	for _, key := range []string{"kv_transfer_config", "kv_events_config"} {
+	for _, key := range []string{transferConfig, eventsConfig} {
 		if text, ok := r.args.Get(key).Text(); ok && !json.Valid([]byte(text)) {
 			c.Add(source.Errorf(r.args.PosOf(key), "%s.args.%s is no JSON", r.label(), key).
 				Hintf("write a table: %s = { KEY = VALUE }", key))
@@ -101,8 +101,12 @@ func (w *Workload) transfer(r *role) []plan.Word {
 	return plan.Texts("--kv-transfer-config", string(text))
 }
 
-// transferConfig is vLLM's option with what moves its KV blocks.
-const transferConfig = "kv_transfer_config"
+// Options of the engines: what moves vLLM's KV blocks, and by what a worker says what its cache
+// holds.
+const (
+	transferConfig = "kv_transfer_config"
+	eventsConfig   = "kv_events_config"
+)
 
 // said is the value of an option in the words of a worker, where it stands, and how often. Of
 // several the last counts: those of cmd come first, then args, then extra_args.

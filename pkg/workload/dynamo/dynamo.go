@@ -36,6 +36,7 @@ type Workload struct {
 	allocated       int           // nodes
 	front           plan.Slice    // node of the frontend
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
+	noCount         bool          // nobody says how many GPUs a node has
 	controller      controller
 	exporter        exporter
 	bases           bases // of the workers' ports
@@ -79,6 +80,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkExporter(&c)
 	w.checkWait(&c)
 	w.readBases(&c)
+	w.checkRouter()
 	w.checkConstraints(t.Constraints, &c)
 	w.noEffect()
 	w.noteHandoffs(t)
@@ -140,6 +142,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	}
 	err = w.addFrontend(&s, list, planes)
 	s.Config[frontend] = w.settings(planes)
+	w.idlePorts(&s)
 	s.MetricsURLs = w.metricsURLs(list)
 	s.Notes = w.notes
 	return s, err
@@ -210,7 +213,8 @@ const longestWait = 30 * 24 * 3600
 // checkWait refuses a time in which nothing could become ready.
 func (w *Workload) checkWait(c *source.Complaints) {
 	if n := w.service.WaitSeconds; n != nil && (*n < 1 || *n > longestWait) {
-		c.Addf(w.table.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 to %d", *n, longestWait)
+		c.Add(source.Errorf(w.table.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 to %d", *n,
+			longestWait).Hintf("leave it out for %d", defaultWait))
 	}
 }
 
@@ -301,22 +305,55 @@ func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
 	if text == "" {
 		return otherwise, nil
 	}
-	whole := text
-	for _, field := range strings.Fields(text) {
-		if strings.HasPrefix(field, "{") && json.Valid([]byte(field)) {
-			whole = strings.Replace(whole, field, shell.Quote(field), 1)
-		}
-	}
-	list, err := shell.Words(whole)
+	list, err := shell.Words(quotedJSON(text))
 	switch {
 	case err != nil:
-		return nil, source.Errorf(pos, "the command %q: %v", text, err)
+		return nil, source.Errorf(pos, "the command %q: %v", text, err).
+			Hintf("put each word with blanks or quotes between '…'; a word of JSON needs none")
+	case len(list) > 0 && len(otherwise) > 0 && strings.HasPrefix(list[0], "-"):
+		return nil, source.Errorf(pos, "the command %q has no program", text).
+			Hintf("write the whole command as one text: a list is a sweep over commands")
 	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "=") &&
 		(len(otherwise) > 0 || !strings.HasPrefix(list[0], "-")):
 		return nil, source.Errorf(pos, "the command %q has no program", text).
 			Hintf("begin with the program; variables stand in extra_env_vars")
 	}
 	return list, nil
+}
+
+// quotedJSON is a text in which each word that is an object of JSON, also with blanks in it, stands
+// between quotes of the shell.
+func quotedJSON(text string) string {
+	var out strings.Builder
+	var quote byte // within which this place stands
+	blank := true  // before this place
+	for len(text) > 0 {
+		if blank && text[0] == '{' && quote == 0 {
+			dec := json.NewDecoder(strings.NewReader(text))
+			var object map[string]any
+			if dec.Decode(&object) == nil {
+				n := int(dec.InputOffset())
+				if n == len(text) || strings.ContainsRune(" \t\n", rune(text[n])) {
+					out.WriteString(shell.Quote(text[:n]))
+					text, blank = text[n:], false
+					continue
+				}
+			}
+		}
+		n := 1
+		switch char := text[0]; {
+		case char == '\\' && quote != '\'' && len(text) > 1:
+			n = 2
+		case char == quote:
+			quote = 0
+		case quote == 0 && (char == '\'' || char == '"'):
+			quote = char
+		}
+		blank = strings.ContainsRune(" \t\n", rune(text[0]))
+		out.WriteString(text[:n])
+		text = text[n:]
+	}
+	return out.String()
 }
 
 // command are the words of a command for the version of the service.
@@ -335,19 +372,22 @@ func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
 		return nil
 	}
 	if list, ok := r.Extra.Any.([]*source.Value); ok {
-		var argv []plan.Word
 		for _, v := range list {
-			argv = append(argv, plan.Text(serving.Scalar(v)))
+			r.extraWords = append(r.extraWords, serving.Scalar(v))
 		}
-		return argv
+	} else {
+		text, ok := r.Extra.Text()
+		if !ok {
+			c.Add(source.Errorf(r.Extra.Pos, "%s.extra_args must be a text, not %s", r.label(), r.Extra.Describe()).
+				Hintf(`write extra_args = "--name value"`))
+		}
+		var err error
+		r.extraWords, err = words(text, r.Extra.Pos)
+		c.Add(err)
 	}
-	text, ok := r.Extra.Text()
-	if !ok {
-		c.Addf(r.Extra.Pos, "%s.extra_args must be a text, not %s", r.label(), r.Extra.Describe())
-	}
-	list, err := w.command(text, r.Extra.Pos)
+	argv, err := w.translated(r.extraWords, r.Extra.Pos)
 	c.Add(err)
-	return list
+	return argv
 }
 
 // Model is what a test serves.

@@ -170,7 +170,7 @@ func TestSlices(t *testing.T) {
 		{shared(4, 2), "decode=0,1,2,3 prefill=4,5"},
 		{alone(16, "multiple-workers-per-node = true"), "error: worker needs 16 GPUs on each node"},
 		{alone(16, ""), "error: worker needs 16 GPUs on each node"},
-		{shared(6, 4), "error: prefill needs 4 GPUs on each node (1 worker with tensor parallel size 4 x pipeline parallel size 1), but 2 of 8 are free"},
+		{shared(6, 4), "error: prefill needs 4 GPUs on each node (1 worker with TP 4 x PP 1 x DP 1), but 2 of 8 are free"},
 	} {
 		s, err := serve(t, c.args, plan.Cluster{Nodes: 1, GPUsPerNode: 8})
 		if want, refused := strings.CutPrefix(c.want, "error: "); refused {

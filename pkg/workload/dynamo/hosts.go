@@ -20,7 +20,7 @@ func (r *role) readHosts(c *source.Complaints) {
 	pos := r.pos("nodes")
 	hosts, err := hostlist.Expand(*r.Hosts)
 	if err != nil {
-		c.Addf(pos, "%s.nodes: %v", r.label(), err)
+		c.Add(source.Errorf(pos, "%s.nodes: %v", r.label(), err).Hintf(`write hosts as Slurm does: "node[01-04]"`))
 		return
 	}
 	if twice := firstTwice(hosts); twice != "" {

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -33,6 +34,23 @@ func (w *Workload) readBases(c *source.Complaints) {
 		if n, ok := intOf(t.Get(key)); ok && !usable(n) {
 			c.Add(badPort(t, key, n))
 		}
+	}
+}
+
+// idlePorts notes bases of ports that no process of this test has.
+func (w *Workload) idlePorts(s *plan.Service) {
+	if w.service.Ports == nil {
+		return
+	}
+	t := spelled(w.service.Ports, nil)
+	for _, key := range t.Keys() {
+		end := "_" + key
+		if key == "system" || slices.ContainsFunc(s.Ports, func(p plan.Port) bool {
+			return strings.HasSuffix(p.Name, end) || strings.Contains(p.Name, end+"_")
+		}) {
+			continue
+		}
+		w.note(t.PosOf(key), "ports.%s has no effect: no process of this test has such a port", key)
 	}
 }
 
@@ -79,8 +97,8 @@ func (w *Workload) vllmEnv(s *plan.Service, one instance) []plan.Var {
 // asks. Since 1.0 nothing else makes it do so.
 func (w *Workload) events(one instance) []plan.Word {
 	r := one.role
-	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||
-		hasOption(r.extra, "--kv-events-config") || !strings.Contains(w.service.Ingress, "--router-mode kv") {
+	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has(eventsConfig) ||
+		hasOption(r.extra, "--kv-events-config") || !w.byCache() {
 		return nil
 	}
 	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+

@@ -67,7 +67,14 @@ const (
 // checkExporter reads the table of the exporter.
 func (w *Workload) checkExporter(c *source.Complaints) {
 	if t := w.service.Exporter; t != nil {
-		decode(t, &w.exporter, c)
+		t = decode(t, &w.exporter, c)
+		switch {
+		case w.exporter.Image != "" && w.exporter.Short != "":
+			c.Add(source.Errorf(t.PosOf("image_url"), "dcgm_exporter has docker_image_url and image_url, which are one key").
+				Hintf("remove one of them"))
+		case !w.exporter.Enabled && !t.Has("enabled"):
+			w.note(t.Pos, "dcgm_exporter has no effect: write enabled = true in it to start the exporter")
+		}
 	}
 	w.exporter.Image = cmp.Or(w.exporter.Image, w.exporter.Short, exporterImage)
 	w.exporter.Port = cmp.Or(w.exporter.Port, exporterPort)
