@@ -142,6 +142,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	}
 	err = w.addFrontend(&s, list, planes)
 	s.Config[frontend] = w.settings(planes)
+	w.nameKeys(&s)
 	w.idlePorts(&s)
 	s.MetricsURLs = w.metricsURLs(list)
 	s.Notes = w.notes

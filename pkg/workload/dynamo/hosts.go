@@ -86,6 +86,17 @@ func (w *Workload) askHosts(t *scenario.Test, c *source.Complaints) {
 		c.Add(source.Errorf(t.PosOf("client_nodes"),
 			"test %q: client_nodes takes the last nodes, but the workers name theirs", t.ID).Hintf("remove one of the two"))
 	}
+	for _, r := range []*role{&w.prefill, &w.decode} {
+		for i, item := range t.ExcludeNodes {
+			out, _ := hostlist.Expand(item) // what names the hosts of the job complains
+			for _, host := range out {
+				if slices.Contains(r.hosts, host) {
+					c.Add(source.Errorf(r.pos("nodes"), "%s.nodes names %s, which exclude_nodes (%s) leaves out", r.label(), host,
+						t.Table.ElementPos("exclude_nodes", i)).Hintf("remove it from one of the two"))
+				}
+			}
+		}
+	}
 	hosts := w.hosts()
 	if n := t.NumNodes; n != nil && len(t.NodeLists) == 0 {
 		if x, ok := intOf(n); ok && x != len(hosts) {

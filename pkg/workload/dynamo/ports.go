@@ -37,6 +37,38 @@ func (w *Workload) readBases(c *source.Complaints) {
 	}
 }
 
+// nameKeys says of each port which key sets its base, and where, so that a complaint can name it.
+// Ports that nobody wrote a key for name none, unless no port has one.
+func (w *Workload) nameKeys(s *plan.Service) {
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		table, key, label := w.table, "", "dynamo."
+		switch p.Name {
+		case frontend:
+			key = "port"
+		case etcd, "etcd_peer":
+			key = "etcd_port"
+		case nats, "nats_monitor":
+			key = "nats_port"
+		case exporterName:
+			table, key, label = w.service.Exporter, "port", "dynamo.dcgm_exporter."
+		default:
+			if table, label = spelled(w.service.Ports, nil), "dynamo.ports."; w.service.Ports == nil {
+				continue
+			}
+			key = "system"
+			for _, k := range source.Fields(w.bases) {
+				if strings.HasSuffix(p.Name, "_"+k) || strings.Contains(p.Name, "_"+k+"_") {
+					key = k
+				}
+			}
+		}
+		if table.Has(key) {
+			p.Key, p.Pos = label+key, table.PosOf(key)
+		}
+	}
+}
+
 // idlePorts notes bases of ports that no process of this test has.
 func (w *Workload) idlePorts(s *plan.Service) {
 	if w.service.Ports == nil {

@@ -1,0 +1,130 @@
+package dynamo
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// What frontend.txt says can be read: releases in order, and lives that are among them.
+func TestFrontendOptionsAreWhole(t *testing.T) {
+	known := frontends()
+	require.Greater(t, len(known.options), 100)
+	require.True(t, slices.IsSortedFunc(known.releases, func(a, b string) int {
+		if (&service{Version: a}).before(b) {
+			return -1
+		}
+		return 1
+	}))
+	for name, o := range known.options {
+		require.Contains(t, []string{"flag", "text", "int", "float"}, o.kind, name)
+		lives := []lifetime{o.lifetime}
+		for _, l := range o.values {
+			lives = append(lives, l)
+		}
+		for _, l := range lives {
+			for _, release := range []string{l.first, l.last} {
+				require.True(t, release == "" || slices.Contains(known.releases, release), "%s: %s", name, release)
+			}
+		}
+	}
+	require.Equal(t, newest, known.releases[len(known.releases)-1])
+}
+
+// The frontend's options are checked for the declared version: names, values, and what the plan
+// sets. Between two known releases, before the first and after the last, what is not known passes.
+//
+// covers: P-21, P-24
+func TestFrontendOptions(t *testing.T) {
+	for _, c := range []struct{ version, options, want string }{
+		{"1.6.1", "--router-mode kvv", `t.toml:3:1: ingress_cmd: --router-mode does not take "kvv"`},
+		{"1.6.1", "--router-mod kv", "did you mean --router-mode?"},
+		{"1.6.1", "--router-mode", "--router-mode has no value"},
+		{"0.9.1", "--router-mode least-loaded", "the frontend of Dynamo 0.9.1 has no --router-mode least-loaded: it came with 1.1.1"},
+		{"1.6.1", "--router-mode=least-loaded", ""},
+		{"1.6.1", "--router-temperature hot", `--router-temperature is "hot", must be a number`},
+		{"1.6.1", "--router-queue-threshold None", ""},
+		{"1.6.1", "--load-aware=1", "--load-aware is a flag, which takes no value"},
+		{"1.1.1", "--load-aware", "the frontend of Dynamo 1.1.1 has no option --load-aware: it came with 1.2.1"},
+		{"1.2.0", "--load-aware", ""}, // between 1.1.1 without it and 1.2.1 with it
+		{"1.6.1", "--router-max-tree-size 5", "1.1.1 was the last known to have it"},
+		{"1.6.1", "--http-port 9000", "remove it; write dynamo.port"},
+		{"1.6.1", "--http-port=9000", "remove it; write dynamo.port"},
+		{"1.6.1", "--discovery-backend mem", "write dynamo.discovery"},
+		{"0.9.1", "--store-kv file", "write dynamo.discovery"},
+		{"1.6.1", "--request-plane tcp", "write dynamo.request_plane"},
+		{"1.6.1", "--event-plane=zmq", "write dynamo.event_plane"},
+		{"1.3.1", "--router-reset-states --router-durable-kv-events", ""},
+		{"1.4.0", "--router-durable-kv-events", "Dynamo 1.4.0 has no option --router-durable-kv-events"},
+		{"1.6.1", "--nothing", "set dynamo.version to that of the image"},
+		{"1.6.1", "--dyn-chat-processor vllm --max-model-len 5", ""},
+		{"2.0.0", "--nothing --router-mode new", ""},
+		{"0.5.0", "--nothing", ""},
+	} {
+		_, err := serve(t, "[dynamo]\nversion = \""+c.version+"\"\ningress_cmd = \"python3 -m dynamo.frontend "+c.options+"\"\n",
+			plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+		if c.want == "" {
+			require.NoError(t, err, "%s %s", c.version, c.options)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, "%s %s", c.version, c.options)
+		require.ErrorContains(t, err, "hint:", "%s %s", c.version, c.options)
+	}
+	_, err := serve(t, "[dynamo]\ningress_cmd = \"my-frontend --nothing\"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.NoError(t, err, "another program has options of its own")
+}
+
+// However a router is told to go by caches, the workers of vLLM tell it what is in them, and only
+// then.
+func TestEventsFollowTheRouter(t *testing.T) {
+	for said, events := range map[string]bool{
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode kv\"":                       true,
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode=kv\"":                       true,
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode   kv\"":                     true,
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode kv --no-router-kv-events\"": false,
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode kv --no-kv-events\"":        false,
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode kv --load-aware\"":          false,
+		"ingress_cmd = \"python3 -m dynamo.frontend --router-mode random\"":                   false,
+		"model = \"m\"": false,
+	} {
+		s, err := serve(t, "[dynamo]\nversion = \"1.6.1\"\n"+said+"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+		require.NoError(t, err, said)
+		require.Equal(t, events, strings.Contains(argv(roleOf(t, s, "prefill")), "--kv-events-config"), said)
+	}
+}
+
+// NATS starts where something needs it, with every version, and a key of a service that does not
+// start says so.
+//
+// covers: P-19
+func TestServicesThatAreNeeded(t *testing.T) {
+	for _, c := range []struct {
+		said       string
+		nats, etcd bool
+		note       string
+	}{
+		{"version = \"1.1.1\"\nevent_plane = \"zmq\"\n", false, true, ""},
+		{"version = \"1.1.1\"\nevent_plane = \"zmq\"\ningress_cmd = \"python3 -m dynamo.frontend --router-durable-kv-events\"\n", true, true, ""},
+		{"version = \"1.1.1\"\nevent_plane = \"zmq\"\nprefill_worker = { args = { durable-kv-events = true } }\n", true, true, ""},
+		{"version = \"1.1.1\"\nevent_plane = \"zmq\"\nrequest_plane = \"http\"\n", false, true, ""},
+		{"nats_cmd = \"nats-server\"\n", false, true, "nats_cmd has no effect: requests go by tcp and events by zmq"},
+		{"discovery = \"file\"\netcd_port = 4000\n", false, false, "etcd_port has no effect: discovery is file"},
+		{"request_plane = \"nats\"\nnats_cmd = \"nats-server -js -p 1 --store_dir=/x\"\n", true, true, "nats_cmd: -p, --store_dir left out"},
+		{"ports = { bootstrap = 30000 }\n", false, true, "ports.bootstrap has no effect"},
+	} {
+		s, err := serve(t, "[dynamo]\n"+c.said, plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+		require.NoError(t, err, c.said)
+		has := func(name string) bool {
+			return slices.ContainsFunc(s.Roles, func(r plan.Role) bool { return r.Name == name })
+		}
+		require.Equal(t, c.nats, has("nats"), c.said)
+		require.Equal(t, c.etcd, has("etcd"), c.said)
+		require.Contains(t, strings.Join(s.Notes, "\n"), c.note, c.said)
+	}
+	_, err := serve(t, "[dynamo]\nversion = \"1.6.1\"\nrequest_plane = \"http\"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.ErrorContains(t, err, `t.toml:3:1: Dynamo 1.6.1 has no request_plane "http"`)
+}
