@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/source"
 )
 
 // What frontend.txt says can be read: releases in order, and lives that are among them.
@@ -127,4 +128,102 @@ func TestServicesThatAreNeeded(t *testing.T) {
 	}
 	_, err := serve(t, "[dynamo]\nversion = \"1.6.1\"\nrequest_plane = \"http\"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
 	require.ErrorContains(t, err, `t.toml:3:1: Dynamo 1.6.1 has no request_plane "http"`)
+}
+
+// An option that the plan must know is refused wherever it is written: in the command, in a text or
+// a list of words behind it, or in the table, where it can be.
+//
+// covers: P-21, U-6
+func TestOptionsOfThePlanInWords(t *testing.T) {
+	for backend, options := range map[string]map[string]string{
+		"vllm": {
+			"--tensor-parallel-size 4": "args]", "--data-parallel-size=2": "args]", "-tp 4": "args]", "-dp=2": "",
+			"--model x": "dynamo.model", "--nnodes 2": "nodes_per_worker", "--headless": "nodes_per_worker",
+			"--request-plane nats": "write dynamo.request_plane", "--store-kv=file": "write dynamo.discovery",
+			"--event-plane zmq": "write dynamo.event_plane", "--discovery-backend file": "write dynamo.discovery",
+			"--disaggregation-mode decode": "remove it", "--connector nixl": "write connector",
+			"--is-decode-worker": "says what these workers are", "--durable-kv-events": "set dynamo.version",
+		},
+		"sglang": {
+			"--port 30000": "args]", "--disaggregation-bootstrap-port 8998": "args]", "--node-rank 1": "nodes_per_worker",
+			"--tp 4": "args]", "--request-plane nats": "write dynamo.request_plane", "--is-decode-worker": "says what these",
+		},
+		"mocker": {"--model-name x": "dynamo.model", "--request-plane=nats": "write dynamo.request_plane"},
+	} {
+		for option, hint := range options {
+			name, value, _ := strings.Cut(strings.Replace(option, " ", "\x00", 1), "\x00")
+			list := "[\"" + name + "\"]"
+			if value != "" {
+				list = "[\"" + name + "\", \"" + value + "\"]"
+			}
+			for _, worker := range []string{"cmd = \"python3 -m x " + option + "\"", "extra_args = \"" + option + "\"",
+				"extra_args = " + list} {
+				_, err := serve(t, "[dynamo]\nversion = \"1.6.1\"\nbackend = \""+backend+"\"\n[dynamo.prefill_worker]\n"+worker+"\n",
+					plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+				if hint == "" {
+					hint = "args]"
+				}
+				require.ErrorContains(t, err, "t.toml:5:1: ", "%s: %s", backend, worker)
+				require.ErrorContains(t, err, strings.Fields(strings.ReplaceAll(option, "=", " "))[0], "%s: %s", backend, worker)
+				require.ErrorContains(t, err, hint, "%s: %s", backend, worker)
+			}
+		}
+	}
+	_, err := serve(t, "[dynamo]\n[dynamo.prefill_worker.args]\nrequest_plane = \"nats\"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.ErrorContains(t, err, "write dynamo.request_plane for all processes")
+	_, err = serve(t, "[dynamo]\nversion = \"1.4.0\"\n[dynamo.prefill_worker.args]\ndurable-kv-events = true\n",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.ErrorContains(t, err, "Dynamo 1.4.0 has no option --durable-kv-events")
+}
+
+// Words of JSON keep their quotes and blanks, wherever the shell would not have kept them.
+func TestWordsOfJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`--a {"b": "c d", "e": [1, 2]} --f`: `--a|{"b": "c d", "e": [1, 2]}|--f`,
+		`--a {"b":"it's"}`:                  `--a|{"b":"it's"}`,
+		`--a '{"b": "c"}' "{ x"`:            `--a|{"b": "c"}|{ x`,
+		`'--x y {"b": 1}' z`:                `--x y {"b": 1}|z`,
+		`--a {"b": 1}x`:                     `--a|{b:|1}x`, // no word of JSON alone
+		`--a \{"b": 1}`:                     `--a|{b:|1}`,
+		"--a {\"b\":\n1}\t--c":              "--a|{\"b\":\n1}|--c",
+	} {
+		list, err := words(text, source.Pos{})
+		require.NoError(t, err, text)
+		require.Equal(t, want, strings.Join(list, "|"), text)
+	}
+}
+
+// What does not fit says all sizes, stands at the key that is to blame, and offers what can mend it.
+//
+// covers: P-8, P-9
+func TestTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+		cl         plan.Cluster
+	}{
+		{"[dynamo.decode_worker]\nworkers_per_node = 5\nargs = { tensor-parallel-size = 2 }\n",
+			"t.toml:2:1: decode needs 10 GPUs on each node (5 workers with TP 2 x PP 1 x DP 1), but 8 of 8 are free\n" +
+				"\thint: set workers_per_node = 4 or fewer, or lower the sizes", plan.Cluster{Nodes: 2, GPUsPerNode: 8}},
+		{"[dynamo.decode_worker]\nargs = { tensor-parallel-size = 2, data-parallel-size = 8 }\n",
+			"decode needs 16 GPUs on each node (1 worker with TP 2 x PP 1 x DP 8), but 8 of 8 are free\n" +
+				"\thint: lower the sizes, or set nodes_per_worker", plan.Cluster{Nodes: 2, GPUsPerNode: 8}},
+		{"[dynamo.decode_worker]\nargs = { tensor-parallel-size = 8 }\n",
+			"prefill needs 1 GPU on each node (1 worker with TP 1 x PP 1 x DP 1), but 0 of 8 are free\n" +
+				"\thint: lower the sizes, or give each role nodes of its own", plan.Cluster{Nodes: 1, GPUsPerNode: 8}},
+		{"[dynamo.decode_worker]\nargs = { tensor-parallel-size = 2 }\n", "set gpus_per_node in the system file",
+			plan.Cluster{Nodes: 2}},
+	} {
+		_, err := serve(t, c.args, c.cl)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+// A host that a role names and the test excludes is refused, before it is missing in the plan.
+//
+// covers: P-2
+func TestHostsThatAreExcluded(t *testing.T) {
+	one := test(t, "[dynamo]\n[dynamo.decode_worker]\nnodes = \"n[1-2]\"\n")
+	one.ExcludeNodes = []string{"n[2-4]"}
+	_, err := Prepared(one)
+	require.ErrorContains(t, err, "t.toml:3:1: decode_worker.nodes names n2, which exclude_nodes")
 }
