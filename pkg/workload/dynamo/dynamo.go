@@ -82,6 +82,10 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.readBases(&c)
 	w.checkRouter()
 	w.checkConstraints(t.Constraints, &c)
+	for _, key := range t.ExtraCmdArgs.Keys() {
+		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a test of Dynamo", key).
+			Hintf("write options of workers in their args, of the frontend in ingress_cmd, of the client in aiperf.args"))
+	}
 	w.noEffect()
 	w.noteHandoffs(t)
 	return w, c.Err()

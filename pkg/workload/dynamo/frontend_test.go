@@ -220,7 +220,7 @@ func TestTooLarge(t *testing.T) {
 
 // A host that a role names and the test excludes is refused, before it is missing in the plan.
 //
-// covers: P-2
+// covers: P-7
 func TestHostsThatAreExcluded(t *testing.T) {
 	one := test(t, "[dynamo]\n[dynamo.decode_worker]\nnodes = \"n[1-2]\"\n")
 	one.ExcludeNodes = []string{"n[2-4]"}

@@ -183,6 +183,11 @@ func (w *Workload) noEffect() {
 			w.note(x.table.PosOf(x.key), "%s has no effect: %s", x.key, x.why)
 		}
 	}
+	for _, key := range []string{"script", "repo", "success_marker", "failure_marker"} {
+		if w.written.Has(key) {
+			w.note(w.written.PosOf(key), "%s has no effect: profllm plans the service itself, and judges the run by its results", key)
+		}
+	}
 	if w.cfg.StartupImage != nil && w.cfg.StartupCmd == nil {
 		w.note(w.args.PosOf("startup_cmd_docker_image"), "startup_cmd_docker_image has no effect without startup_cmd")
 	}
