@@ -97,15 +97,27 @@ func TestCuFile(t *testing.T) {
 	require.Empty(t, s.Files, "nobody asks for it")
 }
 
-// A file of the user's for LMCache is read as it is, and one that the table makes wins over it. The
-// engine must be told to use LMCache.
+// Placeholders in a file of the user's for LMCache are filled in on the node of each worker, and a
+// file that the table makes wins over it. The engine must be told to use LMCache.
 //
-// covers: U-27, U-31
+// covers: U-27, U-28, U-30, U-31
 func TestLMCacheOfTheUser(t *testing.T) {
 	own := map[string]string{"LMCACHE_CONFIG_FILE": "/etc/lmcache.yaml"}
-	s := serveWith(t, "[dynamo]", own, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
-	require.Empty(t, env(roleOf(t, s, "decode"), "LMCACHE_CONFIG_FILE"), "the job's own variable counts")
-	require.Contains(t, strings.Join(s.Notes, "\n"), "the file of LMCACHE_CONFIG_FILE is read as it is")
+	s := serveWith(t, "[dynamo]\n[lmcache_controller]\ncmd = \"lmcache_controller\"", own, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	decode := roleOf(t, s, "decode")
+	require.Empty(t, env(decode, "LMCACHE_CONFIG_FILE"), "the job's own variable counts")
+	require.True(t, strings.HasPrefix(argv(decode), "profllm job localize --run /run --fill LMCACHE_CONFIG_FILE "+
+		"--value frontend_ip=${addr:frontend} --value frontend_node=${addr:frontend} --value results_dir=/run "+
+		"--value storage_cache_dir=/tmp/profllm-exp_1/lmcache -- python3 -m dynamo.vllm "), argv(decode))
+	require.NotContains(t, argv(roleOf(t, s, frontend)), "localize")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "no worker reads the file of LMCACHE_CONFIG_FILE")
+	require.Equal(t, "/run/files/cufile.json", env(decode, "CUFILE_ENV_PATH_JSON"))
+	require.Equal(t, []string{"/tmp:/tmp"}, s.Mounts)
+	require.True(t, slices.ContainsFunc(s.Setup, func(x plan.Step) bool { return x.Name == "lmcache_storage" }))
+	roleOf(t, s, "lmcache_controller")
+
+	s = serveWith(t, "[dynamo]", map[string]string{"LMCACHE_CONFIG_FILE": ""}, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.NotContains(t, argv(roleOf(t, s, "decode")), "localize", "it names no file")
 
 	s = serveWith(t, lmcache, own, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.Equal(t, "/run/files/lmcache-config.yaml", env(roleOf(t, s, "decode"), "LMCACHE_CONFIG_FILE"))
@@ -177,9 +189,8 @@ func TestStorageOfBlocks(t *testing.T) {
 		require.Contains(t, strings.Join(s.Notes, "\n"), name+" has no effect")
 		require.NotContains(t, strings.Join(none.Notes, "\n"), name+" has no effect", "without KVBM it counts")
 	}
-	prepared, err := Prepared(test(t, args))
-	require.NoError(t, err)
-	require.Contains(t, prepared.Mounts, "/tmp:/tmp", "containers see it")
+	require.Equal(t, []string{"/tmp:/tmp"}, s.Mounts, "containers see it")
+	require.Empty(t, none.Mounts)
 	for _, dir := range []string{"", "cache", "/", "/x/..", "/a:b", "/a,b"} {
 		_, err := serve(t, "storage_cache_dir = \""+dir+"\"\n"+args, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 		require.ErrorContains(t, err, "t.toml:1:1: storage_cache_dir is \""+dir+"\", must be an absolute path", dir)

@@ -143,7 +143,7 @@ func (w *Workload) noEffect() {
 		w.note(w.args.PosOf("startup_cmd_docker_image"), "startup_cmd_docker_image has no effect without startup_cmd")
 	}
 	if w.cfg.StorageDir != nil && !w.stores() {
-		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without [cmd_args.lmcache] or KVBM")
+		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without LMCache or KVBM")
 	}
 	w.noEffectOfNames()
 	if w.prefill.kind != w.decode.kind && w.decode.kind != aggregated && w.backend.noGPU {
@@ -170,10 +170,6 @@ func (w *Workload) noEffectOfNames() {
 		if w.env.Has(name) && w.plans(name) {
 			w.note(w.env.PosOf(name), "%s has no effect: the plan gives each process its own", name)
 		}
-	}
-	if w.cfg.LMCache == nil && w.env.Has(lmcacheVariable) {
-		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: placeholders are filled in in "+
-			"[cmd_args.lmcache] only", lmcacheVariable)
 	}
 }
 
