@@ -75,6 +75,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.decode = w.readRole(kind, w.service.Decode, &c)
 	w.checkPlanes(&c)
 	w.checkCommands(&c)
+	w.checkConnectors(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
 	w.checkWait(&c)
@@ -217,7 +218,7 @@ func (w *Workload) checkWait(c *source.Complaints) {
 // addWorker adds a role that runs one worker.
 func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
 	r := one.role
-	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	argv, err := w.workerCommand(r)
 	if err != nil {
 		return err
 	}

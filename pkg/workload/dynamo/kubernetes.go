@@ -206,7 +206,7 @@ func (w *Workload) addPods(s *plan.Service, r *role, cl plan.Cluster) error {
 	if err := w.checkSpan(r, upTo(0, r.nodes)); err != nil {
 		return err
 	}
-	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	argv, err := w.workerCommand(r)
 	if err != nil {
 		return err
 	}

@@ -38,13 +38,10 @@ const kvbmConnector = "DynamoConnector"
 
 // connectorPos is where the connectors of a role are named.
 func (r *role) connectorPos(w *Workload) source.Pos {
-	if _, pos, times := w.said(r, transferConfig); times > 0 && !r.args.Has("connector") {
+	if _, pos, times := w.said(r, transferConfig); times > 0 && len(r.connectors) == 0 {
 		return pos
 	}
-	if r.args.Has("connector") {
-		return r.args.PosOf("connector")
-	}
-	return w.table.PosOf("connector")
+	return r.connectorAt
 }
 
 // addKVBM adds the folder of KVBM's blocks on every node, and what cuFile reads.

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,59 @@ func TestConnectorsInExtraArgs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, noted, strings.Contains(strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache"), extra)
 	}
+}
+
+// --connector among the words of a worker is what connector is: KVBM has its ports and its folder,
+// and the worker is told in the words of its version, once. The last of several counts.
+//
+// covers: U-6, P-24
+func TestConnectorAmongWords(t *testing.T) {
+	two := plan.Cluster{Nodes: 2, GPUsPerNode: 1}
+	const dynamo = `{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"}`
+	for _, version := range []string{"0.9.0", "1.6.1"} {
+		for _, words := range []string{
+			`extra_args = "--connector kvbm nixl --enforce-eager"`, `extra_args = "--connector=kvbm,nixl --enforce-eager"`,
+			`extra_args = ["--connector", "kvbm", "nixl", "--enforce-eager"]`,
+			`cmd = "python3 -m dynamo.vllm --connector kvbm nixl --enforce-eager"`,
+			"cmd = \"python3 -m dynamo.vllm --connector lmcache\"\nextra_args = \"--connector nixl --connector kvbm nixl --enforce-eager\"",
+		} {
+			s, err := serve(t, fmt.Sprintf("[dynamo]\nversion = %q\nconnector = \"none\"\n[dynamo.decode_worker]\n%s", version, words), two)
+			require.NoError(t, err, words)
+			decode := roleOf(t, s, "decode")
+			require.Equal(t, "/tmp/profllm-exp_1/kvbm", env(decode, "DYN_KVBM_DISK_CACHE_DIR"), words)
+			require.Empty(t, env(roleOf(t, s, "prefill"), "DYN_KVBM_DISK_CACHE_DIR"))
+			require.Contains(t, argv(decode), "--enforce-eager")
+			require.Equal(t, version == "0.9.0", strings.Contains(argv(decode), "--connector kvbm nixl"), argv(decode))
+			require.Equal(t, version == "1.6.1", strings.Contains(argv(decode), `{"connectors":[`+dynamo), argv(decode))
+			require.LessOrEqual(t, strings.Count(argv(decode), "--connector"), 1)
+		}
+	}
+	s, err := serve(t, lmcache+"[dynamo.decode_worker]\nextra_args = \"--connector lmcache\"", two)
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache")
+	s, err = serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.decode_worker]\nextra_args = \"--connector nixl\"", two)
+	require.NoError(t, err)
+	require.NotContains(t, argv(roleOf(t, s, "decode")), "--connector")
+	require.Contains(t, strings.Join(s.Notes, "\n"), "decode_worker: connector has no effect: it is an option of vLLM's worker")
+}
+
+// Connectors that are not known, or that the plan would not see, are refused.
+//
+// covers: U-6, P-24
+func TestConnectorsRefused(t *testing.T) {
+	two := plan.Cluster{Nodes: 2, GPUsPerNode: 1}
+	for words, want := range map[string]string{
+		`extra_args = "--connector kvmb"`: `t.toml:2:1: unknown connector "kvmb"`,
+		`extra_args = "--connector"`:      "t.toml:2:1: decode_worker.extra_args: --connector names no connector",
+	} {
+		_, err := serve(t, "[dynamo.decode_worker]\n"+words, two)
+		require.ErrorContains(t, err, want)
+	}
+	x := test(t, "[dynamo]")
+	x.Env = source.NewTable(source.Pos{File: "t.toml"})
+	x.Env.Set("DYN_CONNECTOR", &source.Value{Any: "kvbm"})
+	_, err := New(x, false)
+	require.ErrorContains(t, err, "DYN_CONNECTOR names connectors, but the plan must know them")
 }
 
 // The folder of blocks is on the nodes, and where it is the plan says, not a variable of the test.
