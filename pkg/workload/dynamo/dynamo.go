@@ -82,6 +82,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.readBases(&c)
 	w.checkConstraints(t.Constraints, &c)
 	w.noEffect()
+	w.noteEvents()
 	w.noteHandoffs(t)
 	return w, c.Err()
 }
