@@ -57,6 +57,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.table = decode(w.cfg.Dynamo, &w.service, &c)
 	w.service.defaults(w.cfg.DockerImageURL)
+	serving.CheckModel(w.table.PosOf("model"), "dynamo.model", w.service.Model, &c)
 	w.checkVersion(&c)
 	if w.backend = backends[w.service.Backend]; w.backend == nil {
 		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
@@ -76,6 +77,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.checkPlanes(&c)
 	w.checkCommands(&c)
 	w.checkConnectors(&c)
+	w.checkValues(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
 	w.checkWait(&c)

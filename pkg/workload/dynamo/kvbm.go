@@ -27,7 +27,7 @@ func cuFileSettings(logs, level string) string {
 
 // kvbm reports whether workers of a role have KVBM, Dynamo's manager of KV blocks.
 func (w *Workload) kvbm(r *role) bool {
-	return r.nodes > 0 && w.backend.module == "dynamo.vllm" && w.connects(r, kvbmConnector)
+	return r.nodes > 0 && w.backend.module == vllmModule && w.connects(r, kvbmConnector)
 }
 
 // hasKVBM reports whether any worker has it.

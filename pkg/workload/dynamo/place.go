@@ -298,7 +298,7 @@ func (w *Workload) options(r *role) []plan.Word {
 	var words []plan.Word
 	for _, key := range r.args.Keys() {
 		if !slices.Contains(drop, key) {
-			words = append(words, serving.Option(key, r.args.Get(key), w.backend.booleans)...)
+			words = append(words, serving.Option(w.backend.spelt(key), r.args.Get(key), w.backend.booleans)...)
 		}
 	}
 	return words
