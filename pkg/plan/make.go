@@ -167,6 +167,7 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 func (p *Plan) take(in Input, service Service, visible []int) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	p.SimulatedEngine, p.Setup, p.Files = service.SimulatedEngine, service.Setup, service.Files
+	p.Mounts = service.Mounts // mount adds the others
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
 		if len(p.Roles) == 0 && service.GPUs > 0 {

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -59,7 +60,7 @@ type backend struct {
 
 var backends = map[string]*backend{
 	"vllm": {
-		module: "dynamo.vllm", model: []string{"--model"},
+		module: vllmModule, model: []string{"--model"},
 		tp: []string{"tensor_parallel_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp"},
 		dp:      []string{"data_parallel_size", "dp"},
 		planned: vllmPlanned, role: vllmRole,
@@ -81,6 +82,19 @@ var sglang = &backend{
 		"disaggregation_mode": saidByTable}),
 	role: sglangRole,
 }
+
+// spelt is an option as the engine knows it: vLLM has the short names of sizes with one dash only.
+func (b *backend) spelt(key string) string {
+	for _, names := range [][]string{b.tp, b.pp, b.dp} {
+		if b.module == vllmModule && slices.Contains(names, key) {
+			return names[0]
+		}
+	}
+	return key
+}
+
+// vllmModule is Dynamo's worker of vLLM.
+const vllmModule = "dynamo.vllm"
 
 const (
 	saidByTable = "remove it: [prefill_worker] and [decode_worker] say it"

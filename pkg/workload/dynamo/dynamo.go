@@ -58,6 +58,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.table = decode(w.cfg.Dynamo, &w.service, &c)
 	w.service.defaults(w.cfg.DockerImageURL)
+	serving.CheckModel(w.table.PosOf("model"), "dynamo.model", w.service.Model, &c)
 	w.checkVersion(&c)
 	if w.backend = backends[w.service.Backend]; w.backend == nil {
 		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
@@ -76,17 +77,19 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.decode = w.readRole(kind, w.service.Decode, &c)
 	w.checkPlanes(&c)
 	w.checkCommands(&c)
+	w.checkConnectors(&c)
+	w.checkValues(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
 	w.checkWait(&c)
 	w.readBases(&c)
-	w.checkRouter()
 	w.checkConstraints(t.Constraints, &c)
 	for _, key := range t.ExtraCmdArgs.Keys() {
 		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a test of Dynamo", key).
 			Hintf("write options of workers in their args, of the frontend in ingress_cmd, of the client in aiperf.args"))
 	}
 	w.noEffect()
+	w.noteEvents()
 	w.noteHandoffs(t)
 	return w, c.Err()
 }
@@ -226,7 +229,7 @@ func (w *Workload) checkWait(c *source.Complaints) {
 // addWorker adds a role that runs one worker.
 func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
 	r := one.role
-	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	argv, err := w.workerCommand(r)
 	if err != nil {
 		return err
 	}

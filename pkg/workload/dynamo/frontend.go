@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	_ "embed"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -204,23 +203,6 @@ func (k knownFrontend) taken(o *frontendOption, version string) (list []string) 
 	return list
 }
 
-// frontendValue is what the frontend is told by an option, or else by its variable.
-func (w *Workload) frontendValue(option, variable string) string {
-	list, _ := words(w.service.Ingress, source.Pos{}, "program")
-	value, _ := w.env.Get(variable).Text()
-	for i, word := range list {
-		name, text, joined := strings.Cut(word, "=")
-		switch {
-		case name != option:
-		case joined:
-			value = text
-		case i+1 < len(list):
-			value = list[i+1]
-		}
-	}
-	return value
-}
-
 // frontendFlag reports whether the frontend is told a flag, or else its variable is on. Of a flag
 // and what turns it off the last counts.
 func (w *Workload) frontendFlag(variable string, on bool, flags ...string) bool {
@@ -239,14 +221,6 @@ func (w *Workload) frontendFlag(variable string, on bool, flags ...string) bool 
 	return on
 }
 
-// byCache reports whether the router asks which worker has what in its cache, and is told so by
-// events.
-func (w *Workload) byCache() bool {
-	return w.frontendValue("--router-mode", "DYN_ROUTER_MODE") == "kv" &&
-		!w.frontendFlag("DYN_ROUTER_LOAD_AWARE", false, "--load-aware") && // which switches events off
-		w.frontendFlag("DYN_ROUTER_USE_KV_EVENTS", true, "--router-kv-events", "--kv-events")
-}
-
 // durable reports whether events are kept, which only NATS does.
 func (w *Workload) durable() bool {
 	told := w.frontendFlag("DYN_ROUTER_DURABLE_KV_EVENTS", false, "--router-durable-kv-events", "--durable-kv-events")
@@ -254,21 +228,4 @@ func (w *Workload) durable() bool {
 		told = told || r.nodes > 0 && (isOn(r.args.Get("durable_kv_events")) || hasOption(r.extra, "--durable-kv-events"))
 	}
 	return told && w.service.before(statelessKV)
-}
-
-// checkRouter notes a router that waits for events which no worker sends.
-func (w *Workload) checkRouter() {
-	if w.service.Backend != "sglang" && w.service.Backend != dsr1 || !w.byCache() {
-		return
-	}
-	r := &w.prefill
-	if r.nodes == 0 {
-		r = &w.decode
-	}
-	if !r.args.Has(eventsConfig) && !hasOption(r.extra, "--kv-events-config") {
-		w.note(w.table.PosOf("ingress_cmd"), "the router chooses workers by their caches, but SGLang's workers tell it nothing "+
-			"of them: write %s = %s in [cmd_args.dynamo.%s.args], or --no-router-kv-events here to have it guess",
-			eventsConfig, fmt.Sprintf(`{ publisher = "zmq", topic = "kv-events", endpoint = "tcp://*:%d" }`, w.bases.Events),
-			r.label())
-	}
 }

@@ -141,8 +141,8 @@ func TestOptionsOfThePlanInWords(t *testing.T) {
 			"--model x": "dynamo.model", "--nnodes 2": "nodes_per_worker", "--headless": "nodes_per_worker",
 			"--request-plane nats": "write dynamo.request_plane", "--store-kv=file": "write dynamo.discovery",
 			"--event-plane zmq": "write dynamo.event_plane", "--discovery-backend file": "write dynamo.discovery",
-			"--disaggregation-mode decode": "remove it", "--connector nixl": "write connector",
-			"--is-decode-worker": "says what these workers are", "--durable-kv-events": "set dynamo.version",
+			"--disaggregation-mode decode": "remove it",
+			"--is-decode-worker":           "says what these workers are", "--durable-kv-events": "set dynamo.version",
 		},
 		"sglang": {
 			"--port 30000": "args]", "--disaggregation-bootstrap-port 8998": "args]", "--node-rank 1": "nodes_per_worker",

@@ -25,9 +25,6 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	case !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0:
 		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
 	}
-	if mount := w.storageMount(); mount != "" && !slices.Contains(t.Mounts, mount) {
-		t.Mounts = append(slices.Clone(t.Mounts), mount)
-	}
 	l := loads{test: &t, complaints: &c}
 	if w.cfg.Accuracy != nil {
 		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)

@@ -229,7 +229,8 @@ type role struct {
 	whole      bool // sglang_dsr1 without sizes: all GPUs of its nodes
 	all        int  // GPUs of the nodes of such a worker; 0: not known
 
-	connectors []string
+	connectors  []string
+	connectorAt source.Pos // where they are named
 }
 
 // world is how many GPUs one worker needs.
@@ -283,9 +284,7 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	r.readSpan(w.service.Backend, c)
 	r.extra = w.extraArgs(&r, c)
 	r.checkJSON(c)
-	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
-		r.connectors = connectorNames(w.service.Connector, c)
-	}
+	w.readConnectors(&r, c)
 	r.tp, r.pp, r.dp = r.size(w.backend.tp, c), r.size(w.backend.pp, c), r.size(w.backend.dp, c)
 	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
 	if w.backend.attention != "" && (isOn(r.args.Get(w.backend.attention)) || hasOption(r.extra, attention)) {
@@ -324,7 +323,7 @@ func (w *Workload) options(r *role) []plan.Word {
 	var words []plan.Word
 	for _, key := range r.args.Keys() {
 		if !slices.Contains(drop, key) {
-			words = append(words, serving.Option(key, r.args.Get(key), w.backend.booleans)...)
+			words = append(words, serving.Option(w.backend.spelt(key), r.args.Get(key), w.backend.booleans)...)
 		}
 	}
 	return words

@@ -125,18 +125,6 @@ func (w *Workload) vllmEnv(s *plan.Service, one instance) []plan.Var {
 	}
 }
 
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that
-// asks. Since 1.0 nothing else makes it do so.
-func (w *Workload) events(one instance) []plan.Word {
-	r := one.role
-	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has(eventsConfig) ||
-		hasOption(r.extra, "--kv-events-config") || !w.byCache() {
-		return nil
-	}
-	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
-		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
-}
-
 // bootstrap is the option by which a worker of prefill is found, where the backend has one.
 func (w *Workload) bootstrap(s *plan.Service, one instance) []plan.Word {
 	if one.role.kind != prefill || w.backend.bootstrap == "" {

@@ -141,8 +141,6 @@ func (w *Workload) checkWords(r *role, key string, list []string, c *source.Comp
 			refuse(name, "%s", hint)
 		case w.owned(name):
 			refuse(name, "write it in [cmd_args.dynamo.%s.args], or in dynamo.model", r.label())
-		case name == "--connector" && w.service.Backend == "vllm":
-			refuse(name, "write connector = \"…\" in [cmd_args.dynamo.%s.args]", r.label())
 		}
 	}
 }
@@ -192,7 +190,7 @@ func (w *Workload) noEffect() {
 		w.note(w.args.PosOf("startup_cmd_docker_image"), "startup_cmd_docker_image has no effect without startup_cmd")
 	}
 	if w.cfg.StorageDir != nil && !w.stores() {
-		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without [cmd_args.lmcache] or KVBM")
+		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without LMCache or KVBM")
 	}
 	w.noEffectOfNames()
 	if w.prefill.kind != w.decode.kind && w.decode.kind != aggregated && w.backend.noGPU {
@@ -223,10 +221,6 @@ func (w *Workload) noEffectOfNames() {
 			}
 			w.note(w.env.PosOf(name), "%s has no effect: %s", name, why)
 		}
-	}
-	if w.cfg.LMCache == nil && w.env.Has(lmcacheVariable) {
-		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: placeholders are filled in in "+
-			"[cmd_args.lmcache] only", lmcacheVariable)
 	}
 }
 

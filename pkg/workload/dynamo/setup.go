@@ -44,10 +44,12 @@ func runtimeFile(cl plan.Cluster) string {
 
 // localized is a worker's command, which reads the files of its node.
 func (w *Workload) localized(cl plan.Cluster, argv []plan.Word) []plan.Word {
-	if !w.localizes() {
+	fill := w.filled(cl)
+	if !w.localizes() && fill == nil {
 		return argv
 	}
-	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir, "--"), argv)
+	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir), fill,
+		plan.Texts("--"), argv)
 }
 
 // exporter is [cmd_args.dynamo.dcgm_exporter].

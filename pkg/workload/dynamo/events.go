@@ -1,0 +1,121 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/plan"
+)
+
+// eventsConfig is the option by which vLLM and SGLang publish what their caches hold.
+const eventsConfig = "kv_events_config"
+
+// wantsEvents reports whether the router chooses workers by what they publish of their caches
+// (dynamo/common/configuration/groups/kv_router_args.py of 1.6.1). Options win over variables.
+func (w *Workload) wantsEvents() bool {
+	mode, _ := w.env.Get("DYN_ROUTER_MODE").Text()
+	events := !w.isFalse("DYN_ROUTER_USE_KV_EVENTS")
+	command, _ := words(w.service.Ingress, w.table.PosOf("ingress_cmd")) // checkCommands complains
+	for i, word := range command {
+		name, value, joined := strings.Cut(word, "=")
+		switch name {
+		case "--router-mode":
+			if !joined && i+1 < len(command) {
+				value = command[i+1]
+			}
+			mode = value
+		case "--router-kv-events", "--kv-events":
+			events = true
+		case "--no-router-kv-events", "--no-kv-events", "--load-aware":
+			events = false
+		}
+	}
+	return mode == "kv" && events
+}
+
+// isFalse reports whether a variable of the test switches something off.
+func (w *Workload) isFalse(name string) bool {
+	v := w.env.Get(name)
+	if v == nil {
+		return false
+	}
+	text, _ := v.Text()
+	on, isBool := v.Bool()
+	return isBool && !on || slices.Contains([]string{"0", "false", "no", "off"}, strings.ToLower(text))
+}
+
+// silence says why a role's workers publish nothing of their caches, and what to do; "" if they do.
+func (w *Workload) silence(r *role) (why, mend string) {
+	config, _, said := w.said(r, eventsConfig)
+	var events struct {
+		Publisher string `json:"publisher"`
+		Enable    bool   `json:"enable_kv_cache_events"`
+	}
+	readable := json.Unmarshal([]byte(config), &events) == nil
+	const publish = "set kv_events_config = { publisher = \"zmq\", topic = \"kv-events\", endpoint = \"tcp://*:PORT\" } in " +
+		"args, with a port for each worker"
+	switch {
+	case w.backend.module == sglang.module && w.switched(r, "disable_radix_cache", true):
+		return "disable_radix_cache leaves them none", "remove it"
+	case w.backend.module == sglang.module && said == 0:
+		return "SGLang publishes nothing without kv_events_config", publish
+	case w.backend.module == sglang.module && readable && slices.Contains([]string{"", "null"}, events.Publisher):
+		return "kv_events_config names no publisher", publish
+	case w.backend.module == sglang.module:
+	case w.switched(r, "enable_prefix_caching", false):
+		return "enable_prefix_caching is off", "remove it"
+	case w.service.Backend == "vllm" && said > 0 && readable && !events.Enable:
+		return "kv_events_config does not set enable_kv_cache_events", "remove kv_events_config: profllm then writes it"
+	}
+	return "", ""
+}
+
+// switched reports whether a role's workers have a flag on, or off, among all their words.
+func (w *Workload) switched(r *role, flag string, on bool) bool {
+	command, _ := words(r.Cmd, r.pos("cmd")) // checkCommands complains
+	option := strings.ReplaceAll(flag, "_", "-")
+	state := ""
+	say := func(name string) {
+		switch name {
+		case "--" + option:
+			state = "on"
+		case "--no-" + option:
+			state = "off"
+		}
+	}
+	for _, word := range slices.Concat(command, literals(w.options(r)), literals(r.extra)) {
+		say(word)
+	}
+	return on && state == "on" || !on && state == "off"
+}
+
+// noteEvents notes a router that waits for events that nobody publishes: it takes every cache for
+// empty, and says so in one line of its log (seen in 1.6.1: kv_event_publisher_disabled).
+func (w *Workload) noteEvents() {
+	if !w.wantsEvents() {
+		return
+	}
+	for _, r := range []*role{&w.prefill, &w.decode} {
+		if r.nodes == 0 || r.kind == decodeRole {
+			continue
+		}
+		if why, mend := w.silence(r); why != "" {
+			w.note(r.pos("args"), "the KV router waits for events of caches, but no worker of %s publishes any (%s), so that "+
+				"it takes every cache for empty; %s, or add --no-router-kv-events to ingress_cmd", r.label(), why, mend)
+		}
+	}
+}
+
+// events is the option by which a worker of vLLM publishes what its cache holds, for a router that
+// asks. Since 1.0 nothing else makes it do so.
+func (w *Workload) events(one instance) []plan.Word {
+	r := one.role
+	_, _, said := w.said(r, eventsConfig)
+	if why, _ := w.silence(r); why != "" || w.service.Backend != "vllm" || w.service.before(modes) ||
+		r.kind == decodeRole || said > 0 || !w.wantsEvents() {
+		return nil
+	}
+	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
+		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
+}
