@@ -23,6 +23,9 @@ type Config struct {
 	Phases         *source.Value `toml:"aiperf_phases"`            // Loads one after the other, each with a name.
 	Accuracy       *source.Table `toml:"aiperf_accuracy"`          // Program that asks for accuracy after the loads.
 	Workloads      *string       `toml:"workloads"`                // Who measures: aiperf or genai-perf; default aiperf.
+	// Options that go to AIPerf or to the frontend without a check of their names and values, such as
+	// "x, y" (profllm): those of a release that profllm does not know.
+	Unchecked string `toml:"unchecked_options"`
 }
 
 // service is [cmd_args.dynamo].

@@ -252,6 +252,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		planes.env(), w.cacheEnv(cl), w.kvbmEnv(s, one, cl))
 	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
 		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
+	argv = w.eventPorts(s, one, argv)
 	argv = w.overNodes(s, one, w.localized(cl, argv))
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),

@@ -2,7 +2,9 @@ package dynamo
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -54,7 +56,7 @@ func (w *Workload) silence(r *role) (why, mend string) {
 	}
 	readable := json.Unmarshal([]byte(config), &events) == nil
 	const publish = "set kv_events_config = { publisher = \"zmq\", topic = \"kv-events\", endpoint = \"tcp://*:PORT\" } in " +
-		"args, with a port for each worker"
+		"args, whose PORT is that of the first worker of a node"
 	switch {
 	case w.backend.module == sglang.module && w.switched(r, "disable_radix_cache", true):
 		return "disable_radix_cache leaves them none", "remove it"
@@ -69,6 +71,36 @@ func (w *Workload) silence(r *role) (why, mend string) {
 		return "kv_events_config does not set enable_kv_cache_events", "remove kv_events_config: profllm then writes it"
 	}
 	return "", ""
+}
+
+// fixedPort is the port of an endpoint in the text of kv_events_config.
+var fixedPort = regexp.MustCompile(`("endpoint"\s*:\s*"tcp://[^"]*:)(\d+)"`)
+
+// eventPorts are the words of a worker, in which the port of its events is its own: the one that the
+// test writes is a base, as two workers of a node cannot share it.
+func (w *Workload) eventPorts(s *plan.Service, one instance, argv []plan.Word) []plan.Word {
+	const option = "--kv-events-config"
+	argv = slices.Clone(argv)
+	for i := range argv {
+		text, _ := argv[i].Literal()
+		before, _ := argv[max(i, 1)-1].Literal()
+		at := fixedPort.FindStringSubmatchIndex(text)
+		if at == nil || before != option && !strings.HasPrefix(text, option+"=") {
+			continue
+		}
+		base, err := strconv.Atoi(text[at[4]:at[5]])
+		if err != nil || !usable(base) {
+			continue
+		}
+		port := one.port(one.name+"_events", base, one.role.dp)
+		if known := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == port.Name }); known >= 0 {
+			s.Ports[known] = port
+		} else {
+			s.Ports = append(s.Ports, port)
+		}
+		argv[i] = plan.Concat(text[:at[4]], plan.PortNumber(port.Name), text[at[5]:])
+	}
+	return argv
 }
 
 // switched reports whether a role's workers have a flag on, or off, among all their words.

@@ -21,7 +21,7 @@ func TestEventsOfNobody(t *testing.T) {
 	for _, c := range []struct {
 		router, backend, prefill string
 		note                     string // "": none
-		added                    bool   // profllm writes the option itself
+		added                    bool   // the option has a port of the plan
 	}{
 		{"--router-mode kv", "vllm", "", "", true},
 		{"--router-mode=kv", "vllm", "", "", true},
@@ -31,12 +31,12 @@ func TestEventsOfNobody(t *testing.T) {
 		{"--router-mode round-robin", "sglang", "", "", false},
 		{"--router-mode kv", "vllm", args + "enable-prefix-caching = false", off + " (enable_prefix_caching is off)", false},
 		{"--router-mode kv", "vllm", "extra_args = \"--no-enable-prefix-caching\"", off + " (enable_prefix_caching is off)", false},
-		{"--router-mode kv", "vllm", args + config, "", false},
-		{"--router-mode kv", "vllm", args + strings.Replace(config, "true", "false", 1), off + " (kv_events_config does not set enable", false},
+		{"--router-mode kv", "vllm", args + config, "", true},
+		{"--router-mode kv", "vllm", args + strings.Replace(config, "true", "false", 1), off + " (kv_events_config does not set enable", true},
 		{"--router-mode kv", "sglang", "", off + " (SGLang publishes nothing without kv_events_config)", false},
-		{"--router-mode kv", "sglang", args + config, "", false},
+		{"--router-mode kv", "sglang", args + config, "", true},
 		{"--router-mode kv", "sglang", args + "kv_events_config = '{\"publisher\":\"null\"}'", off + " (kv_events_config names no publisher)", false},
-		{"--router-mode kv", "sglang", args + config + "\ndisable_radix_cache = true", off + " (disable_radix_cache leaves them none)", false},
+		{"--router-mode kv", "sglang", args + config + "\ndisable_radix_cache = true", off + " (disable_radix_cache leaves them none)", true},
 		{"--router-mode kv", "mocker", "", "", false},
 		{"--router-mode kv", "mocker", args + "no_enable_prefix_caching = true", off + " (enable_prefix_caching is off)", false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
@@ -128,7 +129,7 @@ func (w *Workload) checkFrontend(c *source.Complaints) {
 			c.Add(source.Errorf(pos, "ingress_cmd has %s, which the plan sets", name).Hintf("remove it; %s", hint))
 			continue
 		}
-		if arguments.Before(version, known.releases[0]) || dropped(name) {
+		if arguments.Before(version, known.releases[0]) || dropped(name) || w.unchecked(name) {
 			continue // nobody knows, or translated leaves it out or refuses it
 		}
 		switch {
@@ -139,6 +140,12 @@ func (w *Workload) checkFrontend(c *source.Complaints) {
 			c.Add(w.checkFrontendValue(name, o, value, hasValue, joined))
 		}
 	}
+}
+
+// unchecked reports whether an option goes to the frontend as it is.
+func (w *Workload) unchecked(option string) bool {
+	name := strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_")
+	return slices.Contains(serving.Names(w.cfg.Unchecked), name)
 }
 
 // dropped reports whether translated knows an option.
@@ -152,7 +159,7 @@ func unknownFrontend(pos source.Pos, name, version string) error {
 	if near := source.Nearest(name, slices.Sorted(maps.Keys(frontends().options))); near != "" {
 		return e.Hintf("did you mean %s?", near)
 	}
-	return e.Hintf("remove it, or %s", setVersion)
+	return e.Hintf("remove it, or %s; if your release has it, add it to cmd_args.unchecked_options", setVersion)
 }
 
 // checkFrontendValue refuses an option that the version lacks, or a value that it does not take.

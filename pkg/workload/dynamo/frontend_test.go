@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -226,4 +227,68 @@ func TestHostsThatAreExcluded(t *testing.T) {
 	one.ExcludeNodes = []string{"n[2-4]"}
 	_, err := Prepared(one)
 	require.ErrorContains(t, err, "t.toml:3:1: decode_worker.nodes names n2, which exclude_nodes")
+}
+
+// The port in kv_events_config is a base, so that workers of one node publish at ports of their own,
+// however the option is written; vLLM takes one for each of its data parallel ranks.
+//
+// covers: P-2
+func TestPortsOfEvents(t *testing.T) {
+	const config = `{"publisher":"zmq","endpoint":"tcp://*:20080"}`
+	for _, backend := range []string{"vllm", "sglang"} {
+		for _, said := range []string{
+			"args = { kv_events_config = '" + config + "' }",
+			"args = { kv_events_config = { publisher = \"zmq\", endpoint = \"tcp://*:20080\" } }",
+			"extra_args = '''--kv-events-config " + config + "'''",
+			"extra_args = '''--kv-events-config='" + config + "\\n'''",
+		} {
+			said = strings.Replace(said, "\\n", "'", 1)
+			s, err := serve(t, "[dynamo]\nbackend = \""+backend+"\"\n[dynamo.prefill_worker]\nworkers_per_node = 2\n"+said+"\n",
+				plan.Cluster{Nodes: 1, GPUsPerNode: 8})
+			require.NoError(t, err, said)
+			for i, base := range []int{20080 + plan.Slots, 20080 + 2*plan.Slots} { // behind the worker of decode
+				name := fmt.Sprintf("prefill_%d_events", i)
+				k := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == name })
+				require.GreaterOrEqual(t, k, 0, said)
+				require.Equal(t, base, s.Ports[k].Base, said)
+				require.Contains(t, argv(roleOf(t, s, fmt.Sprintf("prefill_%d", i))), "tcp://*:${port:"+name+"}", said)
+			}
+		}
+	}
+	s, err := serve(t, "[dynamo]\n[dynamo.decode_worker]\nargs = { data-parallel-size = 4, tensor-parallel-size = 2 }\n",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.NoError(t, err)
+	for _, p := range s.Ports {
+		if want := map[string]int{"decode_nixl": 8, "decode_events": 4}[p.Name]; want > 0 {
+			require.Equal(t, want, p.Count, p.Name)
+		}
+	}
+}
+
+// A command of the client ends with profile; what profllm would put elsewhere is refused.
+func TestCommandOfTheClient(t *testing.T) {
+	for cmd, want := range map[string]string{
+		"aiperf profile": "", "uvx aiperf==0.8.0 profile": "", "/opt/aiperf": "", "": "",
+		"aiperf profile --verbose": "has options behind profile", "X=1 aiperf profile": "has no program",
+		"--x profile": "has no program", "aiperf 'profile": "is not closed",
+	} {
+		one := test(t, "[dynamo]\n[aiperf]\ncmd = \""+cmd+"\"\n")
+		_, err := Prepared(one)
+		if want == "" {
+			require.NoError(t, err, cmd)
+			continue
+		}
+		require.ErrorContains(t, err, "t.toml:3:1: ", cmd)
+		require.ErrorContains(t, err, want, cmd)
+		require.ErrorContains(t, err, "hint:", cmd)
+	}
+}
+
+// An option of a release that profllm does not know can be named to pass.
+func TestUncheckedOptions(t *testing.T) {
+	const ingress = "[dynamo]\ningress_cmd = \"python3 -m dynamo.frontend --router-new 1 --router-newer\"\n"
+	_, err := serve(t, ingress, plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.ErrorContains(t, err, "cmd_args.unchecked_options")
+	_, err = serve(t, "unchecked_options = \"router_new, --router-newer\"\n"+ingress, plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.NoError(t, err)
 }

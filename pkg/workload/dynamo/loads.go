@@ -144,8 +144,13 @@ func (l *loads) tool(t *source.Table, key string) tool {
 	known := source.Fields(x)
 	for _, k := range plain.Keys() {
 		if !slices.Contains(known, k) {
+			near := source.Nearest(k, known)
+			if near != "" {
+				near = "did you mean " + near + "? "
+			}
 			l.complaints.Add(source.Errorf(plain.PosOf(k), "cmd_args.%s.%s is no key of profllm, and goes nowhere", key, k).
-				Hintf("an option of the client stands in [cmd_args.%s.args]; keys here: %s", key, strings.Join(known, ", ")))
+				Hintf("%san option of the client stands in [cmd_args.%s.args]; keys here: %s", near, key,
+					strings.Join(known, ", ")))
 			plain = plain.Without(k)
 		}
 	}
