@@ -59,7 +59,7 @@ type service struct {
 	// over several nodes, since Dynamo watches the folder by inotify, which network file systems do
 	// not pass on.
 	Discovery string `toml:"discovery"`
-	// How requests travel: tcp or nats (profllm); default tcp.
+	// How requests travel: tcp or nats, before Dynamo 1.3 also http (profllm); default tcp.
 	RequestPlane string `toml:"request_plane"`
 	// How events travel: zmq or nats (profllm); default zmq, before Dynamo 1.3 nats.
 	EventPlane string `toml:"event_plane"`
