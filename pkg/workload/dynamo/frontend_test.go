@@ -292,3 +292,23 @@ func TestUncheckedOptions(t *testing.T) {
 	_, err = serve(t, "unchecked_options = \"router_new, --router-newer\"\n"+ingress, plan.Cluster{Nodes: 2, GPUsPerNode: 8})
 	require.NoError(t, err)
 }
+
+// Processes are told where they find each other by the variable that their version reads.
+//
+// covers: P-19
+func TestVariableOfDiscovery(t *testing.T) {
+	for version, want := range map[string]string{"0.7.0": "", "0.8.1": "DYN_STORE_KV", "0.9.1": "DYN_STORE_KV",
+		"1.0.0": "DYN_DISCOVERY_BACKEND", "1.6.1": "DYN_DISCOVERY_BACKEND"} {
+		s, err := serve(t, "[dynamo]\nversion = \""+version+"\"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+		require.NoError(t, err, version)
+		for _, role := range []string{"prefill", "decode", frontend} {
+			for _, name := range []string{"DYN_STORE_KV", "DYN_DISCOVERY_BACKEND"} {
+				told := ""
+				if name == want {
+					told = "etcd"
+				}
+				require.Equal(t, told, env(roleOf(t, s, role), name), "%s %s %s", version, role, name)
+			}
+		}
+	}
+}
