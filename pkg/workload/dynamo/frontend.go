@@ -114,12 +114,19 @@ func (w *Workload) checkFrontend(c *source.Complaints) {
 	others := slices.ContainsFunc(list, func(word string) bool { // then the rest goes to the engine's own parser
 		return strings.HasPrefix(word, "--dyn-chat-processor")
 	})
+	passes := others || known.newer(version) || arguments.Before(version, known.releases[0]) // an option that nobody knows
+	loose := passes                                                                          // a word may be its value
 	for i := 0; i < len(list); i++ {
 		name, value, joined := strings.Cut(list[i], "=")
 		if !strings.HasPrefix(name, "-") {
+			if !loose {
+				c.Add(source.Errorf(pos, "ingress_cmd: %q belongs to no option", list[i]).
+					Hintf("remove it, or write its option before it"))
+			}
 			continue
 		}
 		o := known.options[name]
+		loose = o == nil
 		hasValue := o != nil && o.kind != "flag" && (joined || i+1 < len(list))
 		if hasValue && !joined {
 			i++
@@ -133,7 +140,7 @@ func (w *Workload) checkFrontend(c *source.Complaints) {
 			continue // nobody knows, or translated leaves it out or refuses it
 		}
 		switch {
-		case o == nil && (others || known.newer(version)):
+		case o == nil && passes:
 		case o == nil:
 			c.Add(unknownFrontend(pos, name, version))
 		default:

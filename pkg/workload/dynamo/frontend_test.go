@@ -62,6 +62,9 @@ func TestFrontendOptions(t *testing.T) {
 		{"1.6.1", "--event-plane=zmq", "write dynamo.event_plane"},
 		{"1.3.1", "--router-reset-states --router-durable-kv-events", ""},
 		{"1.4.0", "--router-durable-kv-events", "Dynamo 1.4.0 has no option --router-durable-kv-events"},
+		{"1.6.1", "kv", `"kv" belongs to no option`},
+		{"1.6.1", "--router-mode kv random", `"random" belongs to no option`},
+		{"1.6.1", "--router-mode kv | tee x", "has |, which only a shell understands"},
 		{"1.6.1", "--nothing", "set dynamo.version to that of the image"},
 		{"1.6.1", "--dyn-chat-processor vllm --max-model-len 5", ""},
 		{"2.0.0", "--nothing --router-mode new", ""},
@@ -311,4 +314,35 @@ func TestVariableOfDiscovery(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A command that starts another of Dynamo's programs than its options are written for is refused,
+// and so is one that only a shell understands.
+//
+// covers: P-26
+func TestProgramsOfCommands(t *testing.T) {
+	for _, c := range []struct{ backend, key, command, want string }{
+		{"vllm", "cmd", "python3 -m dynamo.sglang", `decode_worker.cmd starts dynamo.sglang, but dynamo.vllm is needed with backend "vllm"`},
+		{"sglang", "cmd", "python3 -m dynamo.vllm", "dynamo.sglang is needed"},
+		{"mocker", "cmd", "python3 -m dynamo.trtllm", "dynamo.mocker is needed"},
+		{"vllm", "cmd", "python3 -m dynamo.vlm", "did you mean dynamo.vllm?"},
+		{"vllm", "cmd", "python3 -m dynamo.vllm && echo", "has &&, which only a shell understands"},
+		{"vllm", "extra_args", "--x > out", "has >, which only a shell understands"},
+		{"vllm", "cmd", "-m dynamo.vllm", "has no program"},
+		{"vllm", "cmd", "python3 -m mine.worker", ""},
+		{"vllm", "cmd", "bash -c 'python3 -m dynamo.vllm \"$@\" | tee x' worker", ""},
+		{"sglang_dsr1", "cmd", "python3 -m dynamo.sglang", ""},
+	} {
+		_, err := serve(t, "[dynamo]\nbackend = \""+c.backend+"\"\n[dynamo.decode_worker]\n"+c.key+" = '''"+c.command+"'''\n",
+			plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+		if c.want == "" {
+			require.NoError(t, err, c)
+			continue
+		}
+		require.ErrorContains(t, err, "t.toml:4:1: ", c)
+		require.ErrorContains(t, err, c.want, c)
+		require.ErrorContains(t, err, "hint:", c)
+	}
+	_, err := serve(t, "[dynamo]\ningress_cmd = \"python3 -m dynamo.fronted\"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	require.ErrorContains(t, err, "did you mean dynamo.frontend?")
 }

@@ -175,7 +175,8 @@ func (l *loads) program(cmd string, pos source.Pos) config.Words {
 	}
 	list, err := shell.Words(cmd)
 	switch {
-	case err == nil && len(list) == 0, len(list) > 0 && (strings.HasPrefix(list[0], "-") || strings.Contains(list[0], "=")):
+	case err == nil && len(list) == 0,
+		len(list) > 0 && (strings.HasPrefix(list[0], "-") || strings.Contains(list[0], "=")):
 		l.complaints.Add(source.Errorf(pos, "the command %q has no program", cmd).
 			Hintf("begin with the program; variables stand in extra_env_vars"))
 	case err != nil:

@@ -166,7 +166,7 @@ func (b *builder) frontend(service, t *source.Table) {
 		text, _ := w.Literal()
 		words = append(words, shell.Quote(text))
 	}
-	service.Set("ingress_cmd", b.value(strings.Join(words, " ")))
+	service.Set("ingress_cmd", &source.Value{Pos: t.Pos, Any: strings.Join(words, " ")})
 }
 
 // tool is the client: its own keys, and every other as an option.

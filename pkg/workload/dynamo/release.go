@@ -107,10 +107,13 @@ func (w *Workload) checkCommands(c *source.Complaints) {
 		_, err := words(text, w.table.PosOf(key), "program")
 		c.Add(err)
 	}
+	ingress, _ := words(w.service.Ingress, w.table.PosOf("ingress_cmd"), "program")
+	w.checkModule(ingress, "ingress_cmd", w.table.PosOf("ingress_cmd"), "dynamo.frontend", c)
 	w.checkFrontend(c)
 	for _, r := range []*role{&w.prefill, &w.decode} {
 		command, err := words(r.Cmd, r.pos("cmd"), "program")
 		c.Add(err)
+		w.checkModule(command, r.label()+".cmd", r.pos("cmd"), w.backend.module, c)
 		w.checkWords(r, "cmd", command, c)
 		w.checkWords(r, "extra_args", r.extraWords, c)
 		for _, x := range changes {
@@ -119,6 +122,26 @@ func (w *Workload) checkCommands(c *source.Complaints) {
 				c.Add(w.gone(x.option, r.args.PosOf(key)))
 			}
 		}
+	}
+}
+
+// checkModule refuses a command that starts another of Dynamo's programs than the plan is made for.
+// Programs of others are their users' own matter.
+func (w *Workload) checkModule(command []string, key string, pos source.Pos, want string, c *source.Complaints) {
+	i := slices.Index(command, "-m") + 1
+	if i == 0 || i == len(command) || command[i] == want {
+		return
+	}
+	others := []string{"dynamo.frontend", "dynamo.trtllm"}
+	for _, b := range backends {
+		others = append(others, b.module)
+	}
+	switch got := command[i]; {
+	case source.Nearest(got, []string{want}) != "":
+		c.Add(source.Errorf(pos, "%s starts %s", key, got).Hintf("did you mean %s?", want))
+	case slices.Contains(others, got):
+		c.Add(source.Errorf(pos, "%s starts %s, but %s is needed with backend %q", key, got, want, w.service.Backend).
+			Hintf("remove the key for the default, or set another backend"))
 	}
 }
 
@@ -183,7 +206,8 @@ func (w *Workload) noEffect() {
 	}
 	for _, key := range []string{"script", "repo", "success_marker", "failure_marker"} {
 		if w.written.Has(key) {
-			w.note(w.written.PosOf(key), "%s has no effect: profllm plans the service itself, and judges the run by its results", key)
+			w.note(w.written.PosOf(key), "%s has no effect: profllm plans the service itself, and judges the run by its "+
+				"results", key)
 		}
 	}
 	if w.cfg.StartupImage != nil && w.cfg.StartupCmd == nil {
