@@ -176,7 +176,7 @@ func (w *Workload) noEffectOfNames() {
 // plannedVariables are those that every process gets by itself.
 var plannedVariables = []string{"DYN_SYSTEM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT", "DYN_VLLM_KV_EVENT_PORT",
 	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT",
-	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER"}
+	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER", "DYN_FILE_KV"}
 
 // plans reports whether this test's plan sets such a variable, which a test without KVBM or caches
 // may not need.
@@ -186,6 +186,8 @@ func (w *Workload) plans(name string) bool {
 		return w.stores()
 	case "DYN_KVBM_DISK_CACHE_DIR":
 		return w.hasKVBM()
+	case "DYN_FILE_KV":
+		return w.service.Discovery != etcd
 	case "DYN_KVBM_METRICS_PORT":
 		return w.hasKVBM() && w.kvbmMeasured()
 	}
