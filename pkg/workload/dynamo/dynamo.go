@@ -57,7 +57,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.table = decode(w.cfg.Dynamo, &w.service, &c)
 	w.service.defaults(w.cfg.DockerImageURL)
-	serving.CheckModel(w.table.PosOf("model"), "dynamo.model", w.service.Model, &c)
+	w.checkModel(&c)
 	w.checkVersion(&c)
 	if w.backend = backends[w.service.Backend]; w.backend == nil {
 		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
