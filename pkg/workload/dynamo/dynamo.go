@@ -236,6 +236,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	if w.service.Backend == "vllm" {
 		env = append(env, w.vllmEnv(s, one)...)
 	}
+	w.sglangEvents(s, one)
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
