@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -210,17 +209,6 @@ func (s *Test) check(needImage bool, c *source.Complaints) {
 	}
 	p.check(c)
 	d.check(c)
-}
-
-// CheckModel complains of a name of a model that is blank or not one line. key names it in the
-// complaint.
-func CheckModel(pos source.Pos, key, model string, c *source.Complaints) {
-	switch {
-	case strings.ContainsFunc(model, unicode.IsControl):
-		c.Add(source.Errorf(pos, "%s %q has a control character", key, model).Hintf("write the name on one line"))
-	case strings.TrimSpace(model) == "":
-		c.Add(source.Errorf(pos, "%s is blank", key).Hintf("write a Hugging Face id or a path"))
-	}
 }
 
 // CheckPath complains of a readiness path that does not begin with a slash.

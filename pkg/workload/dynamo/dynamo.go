@@ -13,7 +13,6 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
-	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -55,7 +54,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.table = decode(w.cfg.Dynamo, &w.service, &c)
 	w.service.defaults(w.cfg.DockerImageURL)
-	serving.CheckModel(w.table.PosOf("model"), "dynamo.model", w.service.Model, &c)
+	w.checkModel(&c)
 	w.checkVersion(&c)
 	if w.backend = backends[w.service.Backend]; w.backend == nil {
 		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
@@ -241,6 +240,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	if w.service.Backend == "vllm" {
 		env = append(env, w.vllmEnv(s, one)...)
 	}
+	w.sglangEvents(s, one)
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}

@@ -60,9 +60,9 @@ func (w *Workload) silence(r *role) (why, mend string) {
 	switch {
 	case w.backend.module == sglang.module && w.switched(r, "disable_radix_cache", true):
 		return "disable_radix_cache leaves them none", "remove it"
-	case w.backend.module == sglang.module && said == 0:
+	case w.backend.module == sglang.module && said == 0 && w.service.before(modes):
 		return "SGLang publishes nothing without kv_events_config", publish
-	case w.backend.module == sglang.module && readable && slices.Contains([]string{"", "null"}, events.Publisher):
+	case w.backend.module == sglang.module && said > 0 && readable && slices.Contains([]string{"", "null"}, events.Publisher):
 		return "kv_events_config names no publisher", publish
 	case w.backend.module == sglang.module:
 	case w.switched(r, "enable_prefix_caching", false):
@@ -92,7 +92,7 @@ func (w *Workload) eventPorts(s *plan.Service, one instance, argv []plan.Word) [
 		if err != nil || !usable(base) {
 			continue
 		}
-		port := one.port(one.name+"_events", base, one.role.dp)
+		port := one.port(one.name+"_events", base, w.ranks(one.role))
 		if known := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == port.Name }); known >= 0 {
 			s.Ports[known] = port
 		} else {
@@ -139,15 +139,40 @@ func (w *Workload) noteEvents() {
 	}
 }
 
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that
-// asks. Since 1.0 nothing else makes it do so.
+// events is the option by which a worker of vLLM or SGLang publishes what its cache holds, for a
+// router that asks. Since 1.0 nothing else makes it do so.
 func (w *Workload) events(one instance) []plan.Word {
 	r := one.role
 	_, _, said := w.said(r, eventsConfig)
-	if why, _ := w.silence(r); why != "" || w.service.Backend != "vllm" || w.service.before(modes) ||
-		r.kind == decodeRole || said > 0 || !w.wantsEvents() {
+	if why, _ := w.silence(r); why != "" || w.backend.noGPU || w.service.before(modes) || r.kind == decodeRole ||
+		said > 0 || !w.wantsEvents() {
 		return nil
 	}
+	end := `"}` // SGLang has no such member
+	if w.service.Backend == "vllm" {
+		end = `","enable_kv_cache_events":true}`
+	}
 	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
-		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
+		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), end)}
+}
+
+// sglangEvents are the ports at which a worker of SGLang publishes: one for each rank of data
+// parallelism.
+func (w *Workload) sglangEvents(s *plan.Service, one instance) {
+	if w.backend.module != sglang.module || w.events(one) == nil {
+		return
+	}
+	s.Ports = append(s.Ports, one.port(one.name+"_events", w.bases.Events, w.ranks(one.role)))
+}
+
+// ranks is how many ranks of data parallelism a worker has, each of which publishes at a port of
+// its own. Those of DP attention share the GPUs of TP, so that the sizes of the role do not say it.
+func (w *Workload) ranks(r *role) int {
+	n := r.dp
+	for _, key := range w.backend.dp {
+		if x, ok := intOf(r.args.Get(key)); ok {
+			n = max(x, 1)
+		}
+	}
+	return n
 }

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestEventsOfNobody(t *testing.T) {
 		{"--router-mode kv", "vllm", "extra_args = \"--no-enable-prefix-caching\"", off + " (enable_prefix_caching is off)", false},
 		{"--router-mode kv", "vllm", args + config, "", true},
 		{"--router-mode kv", "vllm", args + strings.Replace(config, "true", "false", 1), off + " (kv_events_config does not set enable", true},
-		{"--router-mode kv", "sglang", "", off + " (SGLang publishes nothing without kv_events_config)", false},
+		{"--router-mode kv", "sglang", "", "", true},
 		{"--router-mode kv", "sglang", args + config, "", true},
 		{"--router-mode kv", "sglang", args + "kv_events_config = '{\"publisher\":\"null\"}'", off + " (kv_events_config names no publisher)", false},
 		{"--router-mode kv", "sglang", args + config + "\ndisable_radix_cache = true", off + " (disable_radix_cache leaves them none)", true},
@@ -52,9 +53,16 @@ func TestEventsOfNobody(t *testing.T) {
 		require.Equal(t, c.added, strings.Contains(argv(roleOf(t, s, "prefill")), "${port:prefill_events}"), c)
 		require.NotContains(t, argv(roleOf(t, s, "decode")), "kv-events-config", c)
 	}
-	s := serveWith(t, "[dynamo]\nbackend = \"sglang\"", map[string]string{"DYN_ROUTER_MODE": "kv"}, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
-	require.Contains(t, strings.Join(s.Notes, "\n"), off)
-	s = serveWith(t, "[dynamo]\nbackend = \"sglang\"", map[string]string{"DYN_ROUTER_MODE": "kv", "DYN_ROUTER_USE_KV_EVENTS": "false"},
+	s := serveWith(t, "[dynamo]\nbackend = \"sglang\"\nversion = \"0.9.0\"", map[string]string{"DYN_ROUTER_MODE": "kv"}, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	require.Contains(t, strings.Join(s.Notes, "\n"), off+" (SGLang publishes nothing without kv_events_config)")
+	s = serveWith(t, "[dynamo]\nbackend = \"sglang\"\nversion = \"0.9.0\"", map[string]string{"DYN_ROUTER_MODE": "kv", "DYN_ROUTER_USE_KV_EVENTS": "false"},
 		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NotContains(t, strings.Join(s.Notes, "\n"), off)
+
+	s, err := serve(t, "[dynamo]\nbackend = \"sglang\"\ningress_cmd = \"python3 -m dynamo.frontend --router-mode kv\"\n[dynamo.prefill_worker]\nnum_nodes = 0\n"+
+		"[dynamo.decode_worker]\nworkers_per_node = 2\n[dynamo.decode_worker.args]\ntp = 2\ndp = 2\nenable_dp_attention = true", plan.Cluster{Nodes: 1, GPUsPerNode: 4})
+	require.NoError(t, err)
+	require.Contains(t, argv(roleOf(t, s, "worker_1")), `--kv-events-config {"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:${port:worker_1_events}"}`)
+	at := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == "worker_1_events" })
+	require.Equal(t, 2, s.Ports[at].Count, "one for each rank")
 }

@@ -124,10 +124,16 @@ func TestLMCacheOfTheUser(t *testing.T) {
 	require.Equal(t, "/run/files/lmcache-config.yaml", env(roleOf(t, s, "decode"), "LMCACHE_CONFIG_FILE"))
 	require.NotContains(t, argv(roleOf(t, s, "decode")), "lmcache", "no option is passed")
 	require.Contains(t, strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache")
-	s, err := serve(t, lmcache+"[dynamo.decode_worker.args]\nkv_transfer_config = '{\"kv_connector\":\"LMCacheConnectorV1\"}'\n",
-		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
-	require.NoError(t, err)
-	require.NotContains(t, strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache")
+	for words, note := range map[string]string{
+		`kv_transfer_config = '{"kv_connector":"LMCacheConnectorV1"}'`: "",
+		`kv_offloading_backend = "lmcache"`:                            "",
+		`kv_transfer_config = '{"kv_connector":"LMCacheMPConnector"}'`: "no worker reads the file of lmcache: LMCacheMPConnector asks `lmcache server`",
+	} {
+		s, err := serve(t, lmcache+"[dynamo.decode_worker.args]\n"+words+"\n", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		require.NoError(t, err)
+		require.Equal(t, note != "", strings.Contains(strings.Join(s.Notes, "\n"), "no worker reads the file"), words)
+		require.Contains(t, strings.Join(s.Notes, "\n"), note)
+	}
 }
 
 // A start-up command can say what each node's workers shall read in their files.

@@ -82,12 +82,23 @@ func (w *Workload) filled(cl plan.Cluster) []plan.Word {
 	return argv
 }
 
-// noteUnread notes a file of LMCache that no worker reads.
+// noteUnread notes a file of LMCache that no worker reads: LMCacheMPConnector, too, reads none, since
+// `lmcache server` has its settings.
 func (w *Workload) noteUnread(pos source.Pos, what string) {
-	if w.service.Backend == "vllm" && !w.connects(&w.prefill, "LMCache") && !w.connects(&w.decode, "LMCache") {
-		w.note(pos, "no worker reads the file of %s: name a connector of LMCache in kv_transfer_config, or set "+
-			"connector = \"lmcache\"", what)
+	reads := func(r *role) bool {
+		backend, _, _ := w.said(r, "kv_offloading_backend") // of old releases inside of the engine
+		return w.connects(r, "LMCacheConnector") || backend == "lmcache"
 	}
+	if w.service.Backend != "vllm" || reads(&w.prefill) || reads(&w.decode) {
+		return
+	}
+	if w.connects(&w.prefill, "LMCacheMP") || w.connects(&w.decode, "LMCacheMP") {
+		w.note(pos, "no worker reads the file of %s: LMCacheMPConnector asks `lmcache server`, whose options say the same",
+			what)
+		return
+	}
+	w.note(pos, "no worker reads the file of %s: name a connector of LMCache in kv_transfer_config, or set "+
+		"connector = \"lmcache\"", what)
 }
 
 // lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of

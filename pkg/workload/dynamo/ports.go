@@ -116,7 +116,7 @@ func (i instance) port(name string, base, count int) plan.Port {
 // vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
 func (w *Workload) vllmEnv(s *plan.Service, one instance) []plan.Var {
 	side := one.port(one.name+"_nixl", w.bases.NIXL, min(one.role.tp*one.role.dp, plan.Slots)) // one for each rank
-	events := one.port(one.name+"_events", w.bases.Events, one.role.dp)                        // as many as DP ranks
+	events := one.port(one.name+"_events", w.bases.Events, w.ranks(one.role))                  // as many as DP ranks
 	s.Ports = append(s.Ports, side, events)
 	return []plan.Var{
 		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},

@@ -253,7 +253,7 @@ var plannedVariables = []string{"DYN_SYSTEM_PORT", "DYN_SYSTEM_ENABLED", "VLLM_N
 	"VLLM_NIXL_SIDE_CHANNEL_HOST", "DYN_VLLM_KV_EVENT_PORT", "DYN_DISCOVERY_BACKEND", "DYN_STORE_KV",
 	"DYN_REQUEST_PLANE", "DYN_EVENT_PLANE", "DYN_FILE_KV", "DYN_HTTP_PORT",
 	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT",
-	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER"}
+	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER", "DYN_FILE_KV"}
 
 // variableKeys are keys of the service that say what such a variable would.
 var variableKeys = map[string]string{"DYN_DISCOVERY_BACKEND": "discovery", "DYN_STORE_KV": "discovery",
@@ -267,6 +267,8 @@ func (w *Workload) plans(name string) bool {
 		return w.stores()
 	case "DYN_KVBM_DISK_CACHE_DIR":
 		return w.hasKVBM()
+	case "DYN_FILE_KV":
+		return w.service.Discovery != etcd
 	case "DYN_KVBM_METRICS_PORT":
 		return w.hasKVBM() && w.kvbmMeasured()
 	}

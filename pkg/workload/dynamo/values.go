@@ -4,11 +4,24 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
+
+// checkModel refuses a name of a model that is blank or not one line: clients ask for it, and Dynamo
+// makes names of folders of it.
+func (w *Workload) checkModel(c *source.Complaints) {
+	pos, model := w.table.PosOf("model"), w.service.Model
+	switch {
+	case strings.ContainsFunc(model, unicode.IsControl):
+		c.Add(source.Errorf(pos, "dynamo.model %q has a control character", model).Hintf("write the name on one line"))
+	case strings.TrimSpace(model) == "":
+		c.Add(source.Errorf(pos, "dynamo.model is blank").Hintf("write a Hugging Face id or a path"))
+	}
+}
 
 // checkValues refuses values of vLLM's options that no release of vLLM takes, in its own words: the
 // worker would end with them after its nodes were allocated. Which release an image has, nobody says;

@@ -124,7 +124,6 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 	c.Add(source.Decode(t.CmdArgs, &w.cfg))
 	cfg := &w.cfg
 	cfg.Model = cmp.Or(cfg.Model, defaultModel)
-	serving.CheckModel(t.CmdArgs.PosOf("model"), "model", cfg.Model, &c)
 	if cfg.Engine == nil {
 		cfg.Engine = source.NewTable(t.CmdArgs.Pos)
 	}

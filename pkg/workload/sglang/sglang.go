@@ -119,7 +119,6 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 	w := &Workload{own: map[string]*role{}}
 	c.Add(source.Decode(t.CmdArgs, &w.cfg))
 	w.cfg.Model = cmp.Or(w.cfg.Model, DefaultModel)
-	serving.CheckModel(t.CmdArgs.PosOf("model"), "model", w.cfg.Model, &c)
 	w.cfg.ServeModule = cmp.Or(w.cfg.ServeModule, defaultServe)
 	w.cfg.RouterModule = cmp.Or(w.cfg.RouterModule, defaultRouter)
 	w.Test = serving.Read(t, &w.cfg.Config, engine, needImage, &c)

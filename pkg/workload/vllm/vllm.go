@@ -90,7 +90,6 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 	own := *engine
 	own.Known = w.server.Names
 	w.Test = serving.Read(t, &w.cfg.Config, &own, needImage, &c)
-	serving.CheckModel(t.CmdArgs.PosOf("model"), "model", w.cfg.Model, &c)
 	serving.CheckPath(t.CmdArgs, "proxy_healthcheck", w.cfg.ProxyHealthcheck, &c)
 	for _, r := range []*serving.Role{&w.Prefill, &w.Decode} {
 		w.own[r.Kind] = &role{}
