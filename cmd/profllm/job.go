@@ -457,12 +457,18 @@ func (c jobRankCmd) Run(a *app) error {
 
 type jobLocalizeCmd struct {
 	runFlag
+	Fill    string   `placeholder:"VARIABLE" help:"Variable of a file whose placeholders are filled in."`
+	Value   []string `sep:"none" placeholder:"NAME=TEXT" help:"What a placeholder stands for."`
 	Command []string `arg:"" passthrough:"" help:"-- and the command."`
 }
 
 // Run becomes the command, as that of rank does.
 func (c jobLocalizeCmd) Run(a *app) error {
-	argv, env, err := c.job(a).Localize(behindDashes(c.Command), a.environ)
+	placeholders, err := job.ParsePlaceholders(c.Fill, c.Value)
+	if err != nil {
+		return fail(exitUsage, jobError("localize", err))
+	}
+	argv, env, err := c.job(a).Localize(behindDashes(c.Command), a.environ, placeholders)
 	if err != nil {
 		return fail(exitUsage, jobError("localize", err))
 	}

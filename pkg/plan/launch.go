@@ -104,6 +104,7 @@ func (c Container) of(image string) Container {
 // mount lists what containers are given: CloudAI's mounts, and profllm's own. A path of
 // the site that a list of mounts cannot hold is an error.
 func (p *Plan) mount(in Input, install, hf string) error {
+	own := p.Mounts
 	p.Mounts = []string{p.Dir + ":/cloudai_run_results", install + ":/cloudai_install", p.Dir + ":" + p.Dir}
 	for _, m := range in.Test.Mounts {
 		text := in.workDir(m)
@@ -113,6 +114,11 @@ func (p *Plan) mount(in Input, install, hf string) error {
 					in.Test.Pos, m))
 		}
 		p.Mounts = append(p.Mounts, text)
+	}
+	for _, m := range own {
+		if !slices.Contains(p.Mounts, m) {
+			p.Mounts = append(p.Mounts, m)
+		}
 	}
 	repos := slices.Clone(in.Test.GitRepos)
 	if in.Test.ProxyRepo != nil {

@@ -84,6 +84,7 @@ type Service struct {
 	GPUs          int            // of each node that these steps use; 0: not known
 	Setup         []Step         // before any role starts
 	Files         []File         // that the job writes before
+	Mounts        []string       // that containers need besides the test's own
 	Roles         []Role
 	Ports         []Port
 	Image         string

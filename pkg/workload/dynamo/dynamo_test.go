@@ -170,7 +170,7 @@ func TestSlices(t *testing.T) {
 		{shared(4, 2), "decode=0,1,2,3 prefill=4,5"},
 		{alone(16, "multiple-workers-per-node = true"), "error: worker needs 16 GPUs on each node"},
 		{alone(16, ""), "error: worker needs 16 GPUs on each node"},
-		{shared(6, 4), "error: prefill needs 4 GPUs on each node (1 worker with tensor parallel size 4 x pipeline parallel size 1), but 2 of 8 are free"},
+		{shared(6, 4), "error: prefill needs 4 GPUs on each node (1 worker with TP 4 x PP 1 x DP 1), but 2 of 8 are free"},
 	} {
 		s, err := serve(t, c.args, plan.Cluster{Nodes: 1, GPUsPerNode: 8})
 		if want, refused := strings.CutPrefix(c.want, "error: "); refused {
@@ -555,9 +555,7 @@ extra_config:
 	text, _ := s.Files[0].Text.Literal()
 	require.Contains(t, text, "nixl_path: /mnt/fast/profllm-exp_1/lmcache\n")
 	require.Contains(t, strings.Join(s.Notes, "\n"), "the run's folder below /mnt/fast stays on the nodes")
-	prepared, err := Prepared(test(t, "storage_cache_dir = \"/mnt/fast\"\n"+lmcache))
-	require.NoError(t, err)
-	require.Equal(t, []string{"/mnt/fast:/mnt/fast"}, prepared.Mounts, "containers see it")
+	require.Equal(t, []string{"/mnt/fast:/mnt/fast"}, s.Mounts, "containers see it")
 
 	_, err = serve(t, strings.ReplaceAll(lmcache, "results_dir", "rezults")+"\n[lmcache.more]\na = \"{Also}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "lmcache has unknown placeholders: Also, rezults")

@@ -44,10 +44,12 @@ func runtimeFile(cl plan.Cluster) string {
 
 // localized is a worker's command, which reads the files of its node.
 func (w *Workload) localized(cl plan.Cluster, argv []plan.Word) []plan.Word {
-	if !w.localizes() {
+	fill := w.filled(cl)
+	if !w.localizes() && fill == nil {
 		return argv
 	}
-	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir, "--"), argv)
+	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir), fill,
+		plan.Texts("--"), argv)
 }
 
 // exporter is [cmd_args.dynamo.dcgm_exporter].
@@ -67,7 +69,14 @@ const (
 // checkExporter reads the table of the exporter.
 func (w *Workload) checkExporter(c *source.Complaints) {
 	if t := w.service.Exporter; t != nil {
-		decode(t, &w.exporter, c)
+		t = decode(t, &w.exporter, c)
+		switch {
+		case w.exporter.Image != "" && w.exporter.Short != "":
+			c.Add(source.Errorf(t.PosOf("image_url"), "dcgm_exporter has docker_image_url and image_url, which are one key").
+				Hintf("remove one of them"))
+		case !w.exporter.Enabled && !t.Has("enabled"):
+			w.note(t.Pos, "dcgm_exporter has no effect: write enabled = true in it to start the exporter")
+		}
 	}
 	w.exporter.Image = cmp.Or(w.exporter.Image, w.exporter.Short, exporterImage)
 	w.exporter.Port = cmp.Or(w.exporter.Port, exporterPort)
