@@ -338,7 +338,8 @@ proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 `))
 	require.NoError(t, err)
 	want := []string{
-		"/out/s/a/0:/cloudai_run_results", "/home/u/install:/cloudai_install", "/out/s/a/0:/out/s/a/0", "/a:/b", "/home/u:/c", "/home/u/d/e:/f:ro", "/home/u/x:/y", "$X:/g",
+		"/out/s/a/0:/cloudai_run_results", "/home/u/install:/cloudai_install", "/out/s/a/0:/out/s/a/0", "/a:/b",
+		"/home/u:/c", "/home/u/d/e:/f:ro", "/home/u/x:/y", "$X:/g",
 		"/home/u/install/vllm__f_x:/vllm", "/home/u/install/b__1:/git/b__1", "/home/u/install/p__2:/git/p__2",
 		"/home/u/hf:/root/.cache/huggingface", "/home/u/hf:/home/u/hf", "/home/u/topo.xml:/home/u/topo.xml",
 	}

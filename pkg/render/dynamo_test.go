@@ -86,14 +86,16 @@ var dynamoOutcomes = map[string]outcome{
 			"test.disagg.multinode": controlled + "dcgm_exporter 0-3, decode_0 0, decode_1 1, prefill_0 2, prefill_1 3, " +
 				"frontend 0",
 		},
-		without: []string{vllmNotes, "worker_initialized_regex has no effect", "health_check_between_phases has no effect"},
+		without: []string{vllmNotes, "worker_initialized_regex has no effect",
+			"health_check_between_phases has no effect"},
 	},
 	"sglang_slurm.toml": {
 		tests: map[string]string{
 			"test.disagg.single-node": controlled + "decode 0, prefill 1, frontend 0",
 			"test.disagg.multinode":   controlled + "decode_0 0, decode_1 1, prefill_0 2, prefill_1 3, frontend 0",
 		},
-		without: []string{"lmcache_controller has no effect", "endpoint has no effect", "worker_initialized_regex has no effect"},
+		without: []string{"lmcache_controller has no effect", "endpoint has no effect",
+			"worker_initialized_regex has no effect"},
 	},
 	"vllm_lmcache.toml": {
 		tests: map[string]string{
@@ -271,7 +273,8 @@ func TestDynamoPlanSaysEverything(t *testing.T) {
 	for _, port := range p.Ports {
 		names[port.Name] = true
 	}
-	for _, name := range []string{"frontend", "decode", "decode_nixl", "decode_events", "prefill_kvbm_pub", "prefill_kvbm_ack"} {
+	for _, name := range []string{"frontend", "decode", "decode_nixl", "decode_events", "prefill_kvbm_pub",
+		"prefill_kvbm_ack"} {
 		require.True(t, names[name], name)
 	}
 	require.Contains(t, text, "/shared/secrets/hf-token", "the file of the secret, not the secret")
@@ -283,7 +286,9 @@ func TestDynamoPlanSaysEverything(t *testing.T) {
 // covers: U-16
 func TestDynamoRunsAreApart(t *testing.T) {
 	all := crucible(t)
-	for name, has := range map[string]struct{ lmcache, exporter bool }{"apart": {true, false}, "shared": {false, true}} {
+	for name, has := range map[string]struct{ lmcache, exporter bool }{
+		"apart": {true, false}, "shared": {false, true},
+	} {
 		text, err := render.Script(all[name], templates.FS)
 		require.NoError(t, err)
 		require.Equal(t, has.lmcache, bytes.Contains(text, []byte("LMCACHE_CONFIG_FILE=")), name)
@@ -357,8 +362,9 @@ while [ $# -gt 0 ] && [ "$1" != --code ]; do shift; done
 exit "$2"
 `), 0o755))
 	for code, want := range map[string]int{"0": 0, "3": 3} {
-		cmd := exec.Command("bash", "-c", "set -u\nPROFLLM="+program+" RUN=/run GUARD=1 FINISHING='' LATE='' CLIENT=() PHASES=(bench="+code+
-			") POST=()\ntrue & ROLES=(\"dcgm_exporter=$!\")"+finish+"finish "+code)
+		cmd := exec.Command("bash", "-c",
+			"set -u\nPROFLLM="+program+" RUN=/run GUARD=1 FINISHING='' LATE='' CLIENT=() PHASES=(bench="+code+
+				") POST=()\ntrue & ROLES=(\"dcgm_exporter=$!\")"+finish+"finish "+code)
 		out, err := cmd.CombinedOutput()
 		require.Equal(t, want, cmd.ProcessState.ExitCode(), "%v: %s", err, out)
 	}

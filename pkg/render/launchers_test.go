@@ -19,7 +19,8 @@ import (
 )
 
 // containing are the launchers that start containers.
-var containing = slices.DeleteFunc(slices.Clone(config.Launchers), func(name string) bool { return name == config.Bare })
+var containing = slices.DeleteFunc(slices.Clone(config.Launchers),
+	func(name string) bool { return name == config.Bare })
 
 // launchedScripts are those of every shipped scenario and of the definitions in CloudAI's format,
 // for one launcher, on the first of the sites that they fit.
