@@ -67,7 +67,7 @@ type OCI struct {
 func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	image, load, err := o.image(c.Image)
 	if err != nil {
-		return s, fmt.Errorf("step %q: %w", s.Name, err)
+		return s, err
 	}
 	own, mounts, err := Mounts(s, c)
 	if err != nil {

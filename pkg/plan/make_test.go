@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -413,8 +414,15 @@ func TestLauncherComplaints(t *testing.T) {
 	in := input(t, "", "")
 	in.Launcher = broken{}
 	_, err := plan.Make(in)
-	require.ErrorContains(t, err, `s.toml:2:3: launcher box: no "serve" today`)
-	require.ErrorContains(t, err, `s.toml:2:3: launcher box: no "bench" today`)
+	require.ErrorContains(t, err, `s.toml:2:3: launcher box: step serve: no "serve" today`)
+	require.ErrorContains(t, err, `s.toml:2:3: launcher box: step bench: no "bench" today`)
+
+	in = input(t, "", "")
+	in.Launcher = launcherFunc(func(s plan.Step, _ plan.Container) (plan.Step, error) {
+		return s, errors.New("no such image")
+	})
+	_, err = plan.Make(in)
+	require.EqualError(t, err, "s.toml:2:3: launcher box: steps serve and bench: no such image", "once for all steps")
 }
 
 type broken struct{}

@@ -24,10 +24,10 @@ func New() plan.Launcher { return Launcher{} }
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	r, err := container.ParseReference(c.Image)
 	if err != nil {
-		return s, fmt.Errorf("step %q: %w", s.Name, err)
+		return s, err
 	}
 	if !strings.HasSuffix(r.File, ".sqsh") && !strings.HasSuffix(r.File, ".squashfs") {
-		return s, fmt.Errorf("step %q: image %q: enroot starts .sqsh files (stage the image before: profllm stage SCENARIO)", s.Name, c.Image)
+		return s, fmt.Errorf("image %q: enroot starts .sqsh files (stage the image before: profllm stage SCENARIO)", c.Image)
 	}
 	own, mounts, err := container.Mounts(s, c)
 	if err != nil {
