@@ -56,7 +56,6 @@ var requirementAreas = map[string]string{
 	"PL-Q": "statistics",
 	"PL-S": "Slurm",
 	"PL-V": "validity of results",
-	"PL-X": "what users of other tools ask for",
 	"SCH":  "fields of result.json",
 	"SIG":  "signals and clean-up",
 	"SRV":  "servers",

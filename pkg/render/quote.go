@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -120,7 +121,7 @@ func wrap(words []string, form func(string) string) []string {
 	for i := 0; i < len(words); {
 		unit, option := form(words[i]), strings.HasPrefix(words[i], "-")
 		i++
-		for i < len(words) && option && !strings.HasPrefix(words[i], "-") {
+		for i < len(words) && option && !strings.HasPrefix(words[i], "-") && !apart(words[i-1], words[i]) {
 			unit += " " + form(words[i])
 			i++
 		}
@@ -139,6 +140,15 @@ func wrap(words []string, form func(string) string) []string {
 	}
 	return lines
 }
+
+// apart reports whether a line may end between two words although the first is an option: it has
+// its value, and a variable follows.
+func apart(option, next string) bool {
+	return strings.Contains(option, "=") && assignment.MatchString(next)
+}
+
+// assignment is a variable with its value.
+var assignment = regexp.MustCompile(`^'?[A-Za-z_][A-Za-z0-9_]*=`)
 
 // rankWait is how long the other ranks of a role may outlive one that ended.
 const rankWait = 5 * time.Second

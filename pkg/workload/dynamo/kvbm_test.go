@@ -36,8 +36,9 @@ func serveWith(t *testing.T, args string, variables map[string]string, c plan.Cl
 func TestKVBM(t *testing.T) {
 	for _, form := range []string{`"kvbm nixl"`, `["kvbm", "nixl"]`, `"kvbm,nixl"`} {
 		s := serveWith(t, "storage_cache_dir = \"/mnt/fast\"\n[dynamo]\n[dynamo.prefill_worker]\nworkers_per_node = 2\n"+
-			"[dynamo.prefill_worker.args]\nconnector = "+form, map[string]string{"DYN_KVBM_METRICS": "1", "CUFILE_LOG_LEVEL": "WARN",
-			"DYN_KVBM_LEADER_ZMQ_PUB_PORT": "57001"}, plan.Cluster{Nodes: 2, GPUsPerNode: 2})
+			"[dynamo.prefill_worker.args]\nconnector = "+form,
+			map[string]string{"DYN_KVBM_METRICS": "1", "CUFILE_LOG_LEVEL": "WARN",
+				"DYN_KVBM_LEADER_ZMQ_PUB_PORT": "57001"}, plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 		p := roleOf(t, s, "prefill_1")
 		require.Equal(t, 1, p.Nodes.Offset, "not on the frontend's node")
 		require.Equal(t, "${port:prefill_1_kvbm_pub}", env(p, "DYN_KVBM_LEADER_ZMQ_PUB_PORT"))
@@ -64,7 +65,8 @@ func TestKVBM(t *testing.T) {
 			}
 		}
 	}
-	s, err := serve(t, "[dynamo]\n[dynamo.decode_worker.args.kv_transfer_config]\nkv_connector = \"DynamoConnector\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	s, err := serve(t, "[dynamo]\n[dynamo.decode_worker.args.kv_transfer_config]\nkv_connector = \"DynamoConnector\"",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, env(roleOf(t, s, "decode"), "DYN_KVBM_LEADER_ZMQ_PUB_PORT"), "vLLM's own words ask for it too")
 
@@ -140,12 +142,14 @@ func TestLMCacheOfTheUser(t *testing.T) {
 //
 // covers: U-29
 func TestRuntimeFile(t *testing.T) {
-	s, err := serve(t, "startup_cmd = \"probe > $CLOUDAI_RUNTIME_FILE\"\n"+lmcache, plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	s, err := serve(t, "startup_cmd = \"probe > $CLOUDAI_RUNTIME_FILE\"\n"+lmcache,
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.Equal(t, "startup", s.Setup[0].Name)
 	require.Equal(t, "mkdir -p /run/runtime && export CLOUDAI_RUNTIME_FILE=/run/runtime/\"${SLURMD_NODENAME:-$(hostname)}\".json || exit\n"+
 		"probe > $CLOUDAI_RUNTIME_FILE", s.Setup[0].Argv[2].String())
-	require.True(t, strings.HasPrefix(argv(roleOf(t, s, "decode")), "profllm job localize --run /run -- python3 -m dynamo.vllm "))
+	require.True(t, strings.HasPrefix(argv(roleOf(t, s, "decode")),
+		"profllm job localize --run /run -- python3 -m dynamo.vllm "))
 	require.NotContains(t, argv(roleOf(t, s, frontend)), "localize")
 
 	s, err = serve(t, "startup_cmd = \"mount /x\"\n[dynamo]", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
@@ -174,13 +178,17 @@ func TestConnectorsInExtraArgs(t *testing.T) {
 	nixl := `'--kv-transfer-config {"kv_connector":"NixlConnector"}'`
 	_, err := serve(t, head+nixl+"\n[dynamo.decode_worker.args]\nconnector = \"kvbm\"", two)
 	require.ErrorContains(t, err, "connector names kvbm, but kv_transfer_config (t.toml:2:")
-	s, err := serve(t, head+nixl+"\n[dynamo.decode_worker.args.kv_transfer_config]\nkv_connector = \"DynamoConnector\"", two)
+	s, err := serve(t, head+nixl+"\n[dynamo.decode_worker.args.kv_transfer_config]\nkv_connector = \"DynamoConnector\"",
+		two)
 	require.NoError(t, err)
 	require.Empty(t, env(roleOf(t, s, "decode"), "DYN_KVBM_DISK_CACHE_DIR"), "vLLM takes the last")
-	for extra, noted := range map[string]bool{nixl: true, strings.ReplaceAll(nixl, "NixlConnector", "LMCacheConnectorV1"): false} {
+	for extra, noted := range map[string]bool{
+		nixl: true, strings.ReplaceAll(nixl, "NixlConnector", "LMCacheConnectorV1"): false,
+	} {
 		s, err := serve(t, lmcache+"[dynamo.decode_worker]\nextra_args = "+extra, two)
 		require.NoError(t, err)
-		require.Equal(t, noted, strings.Contains(strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache"), extra)
+		require.Equal(t, noted, strings.Contains(strings.Join(s.Notes, "\n"), "no worker reads the file of lmcache"),
+			extra)
 	}
 }
 
