@@ -65,9 +65,10 @@ type frontend struct {
 	client *http.Client
 	totals totals
 
-	mu   sync.Mutex
-	next int
-	gone map[uint64]bool // instances that take no connection any more
+	mu    sync.Mutex
+	next  int
+	gone  map[uint64]bool // instances that take no connection any more
+	known []string        // models
 }
 
 func (x *frontend) handler() http.Handler {
@@ -88,7 +89,7 @@ func (x *frontend) handler() http.Handler {
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		w.Write(x.totals.page())
+		w.Write(x.totals.page(x.served()))
 	})
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		cards := []map[string]any{}
@@ -101,6 +102,9 @@ func (x *frontend) handler() http.Handler {
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"version": program.Version})
 	})
+	// Dynamo has neither: the stand-in of AIPerf has no tokenizer of its own.
+	mux.HandleFunc("POST /tokenize", x.forward)
+	mux.HandleFunc("POST /detokenize", x.forward)
 	mux.HandleFunc("POST /v1/completions", x.generation("completions"))
 	mux.HandleFunc("POST /v1/chat/completions", x.generation("chat_completions"))
 	return mux
@@ -114,6 +118,17 @@ func (x *frontend) present(components ...string) []instance {
 		return x.gone[one.ID] || len(components) > 0 &&
 			(one.Endpoint != generate || !slices.Contains(components, one.Component))
 	})
+}
+
+// served are the models that are or were served, so that counters keep their labels.
+func (x *frontend) served() []string {
+	now := x.models()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(now) > 0 {
+		x.known = now
+	}
+	return x.known
 }
 
 // models are what the workers that answer serve.
@@ -192,6 +207,24 @@ func (x *frontend) generation(path string) http.HandlerFunc {
 		if o.failure = failureOf(res.StatusCode); o.failure == "" {
 			o.status = "success"
 		}
+	}
+}
+
+// forward has a worker answer what is no request for tokens.
+func (x *frontend) forward(w http.ResponseWriter, r *http.Request) {
+	var q map[string]json.RawMessage
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&q); err != nil {
+		refuse(w, &failure{http.StatusBadRequest, "validation", err})
+		return
+	}
+	res, fail := x.send(r, backend, q)
+	if fail != nil {
+		refuse(w, fail)
+		return
+	}
+	defer res.Body.Close()
+	if relay(w, res) != nil {
+		panic(http.ErrAbortHandler)
 	}
 }
 

@@ -36,6 +36,9 @@ func (f folder) instances() (list []instance) {
 		return nil
 	}
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // it is being written
+		}
 		data, err := regular.ReadFile(f.path(e.Name()))
 		var one instance
 		if err == nil && json.Unmarshal(data, &one) == nil && one.Simulated {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -36,7 +37,6 @@ type outcome struct {
 // totals are what a frontend counts. They are safe for concurrent use.
 type totals struct {
 	mu             sync.Mutex
-	model          string
 	requests       map[outcome]int
 	answered       int // requests that were answered by a worker
 	prompt, cached int // tokens of these
@@ -67,12 +67,12 @@ func (t *totals) end(o outcome, prompt, cached string) {
 }
 
 // page is the frontend's page of counters.
-func (t *totals) page() []byte {
+func (t *totals) page(served []string) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b bytes.Buffer
 	const name = "dynamo_frontend_"
-	model := fmt.Sprintf("model=%q", t.model)
+	model := fmt.Sprintf("model=%q", strings.Join(served, ","))
 	head(&b, name+"requests_total", "counter")
 	for _, o := range slices.SortedFunc(maps.Keys(t.requests), func(a, b outcome) int {
 		return bytes.Compare(fmt.Append(nil, a), fmt.Append(nil, b))
