@@ -137,6 +137,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	err = w.addFrontend(&s, list, planes, cl)
 	s.Config[frontend] = w.settings(planes)
 	s.MetricsURLs = w.metricsURLs(list)
+	w.noteRehearsal(cl)
 	s.Notes = w.notes
 	return s, err
 }
