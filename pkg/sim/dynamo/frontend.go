@@ -28,7 +28,7 @@ const defaultPort = 8000
 // serveFrontend is python3 -m dynamo.frontend.
 func serveFrontend(ctx context.Context, p program.Process, args []string) int {
 	f := program.ParseFlags(args)
-	port, err := f.Size("http-port", defaultPort, 1)
+	port, err := f.Size("http-port", defaultPort, 0)
 	if err != nil {
 		return p.Fail(program.Usage, fmt.Errorf("dynamo.frontend: %w", err))
 	}

@@ -30,10 +30,11 @@ const generate = "generate"
 type folder string
 
 // instances are the registered workers. What cannot be read yet is no worker yet.
-func (f folder) instances() (list []instance) {
+func (f folder) instances() []instance {
+	list := []instance{}
 	entries, err := os.ReadDir(f.path())
 	if err != nil {
-		return nil
+		return list
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
