@@ -14,10 +14,10 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// frontendBlock ends the frontend of a service once the first client of the job has ended.
+// frontendBlock ends the frontend of a service once the client of the first phase has ended.
 const frontendBlock = `{{define "before_client"}}
 pids() { grep -slzx "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ | xargs -r grep -slzx "PROFLLM_ROLE=$1" | tr -dc '0-9\n'; }
-{ while kill -0 $$ && ! grep -q client-ended events.jsonl; do sleep 0.02; done; kill -KILL $(pids frontend); } >beside.log 2>&1 &
+{ while kill -0 $$ && ! grep -q 'client-ended.*one/bench' events.jsonl; do sleep 0.02; done; kill -KILL $(pids frontend); } >beside.log 2>&1 &
 {{end}}`
 
 // twoPhases is a service with two loads, each of so many requests.
@@ -68,7 +68,7 @@ func TestRehearseDynamoFrontendDies(t *testing.T) {
 }
 
 // A cancelled job of Dynamo ends its client, router, workers and exporters, and keeps the logs and
-// the counters that it has.
+// the counters that were written.
 //
 // covers: PL-S34
 func TestRehearseDynamoCancelled(t *testing.T) {
@@ -98,12 +98,12 @@ func TestRehearseDynamoCancelled(t *testing.T) {
 	require.False(t, r.Validity.Valid)
 	var placement run.Placement
 	require.NoError(t, run.ReadJSON(filepath.Join(at, run.PlacementFile), &placement))
-	requireNobody(t, placement.JobID)
+	requireNoLeftovers(t, placement.JobID)
 	for _, name := range []string{"decode", "prefill", "frontend", "dcgm_exporter"} {
 		require.FileExists(t, filepath.Join(at, "logs", name+"-0.log"))
 	}
 	left, err := filepath.Glob(filepath.Join(at, "discovery", "v1", "instances", "*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "the workers were told, and could leave")
-	require.FileExists(t, filepath.Join(at, "raw", job.MetricsFile("frontend", job.After)))
+	require.FileExists(t, filepath.Join(at, "one", "raw", job.MetricsFile("frontend", job.Before)))
 }
