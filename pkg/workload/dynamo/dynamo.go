@@ -185,9 +185,12 @@ func (w *Workload) metricsURLs(list []instance) []plan.Word {
 	}
 	seen := map[int]bool{}
 	for _, one := range list {
-		if node := one.nodes.Offset; !seen[node] {
-			seen[node] = true
-			urls = append(urls, page(one.name, exporterName))
+		for node := one.nodes.Offset; node < one.nodes.End(); node++ { // the exporter's nodes are all
+			if !seen[node] {
+				seen[node] = true
+				urls = append(urls, plan.Concat("http://", plan.AddrOf(exporterName, node), ":", plan.PortNumber(exporterName),
+					"/metrics"))
+			}
 		}
 	}
 	return urls

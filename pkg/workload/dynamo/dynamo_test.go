@@ -380,6 +380,12 @@ func TestEventsAndCounters(t *testing.T) {
 	s, err = serve(t, "[dynamo]\n[dynamo.dcgm_exporter]\nenabled = true\n"+sizes(2, 2), plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.Len(t, s.MetricsURLs, 1+4+2, "two roles share two nodes, each of which has one exporter")
+	s, err = serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.dcgm_exporter]\nenabled = true\n[dynamo.prefill_worker]\nnum_nodes = 0\n"+
+		"[dynamo.decode_worker]\nnum_nodes = 2\nnodes_per_worker = 2\nargs.tp = 2", plan.Cluster{Nodes: 3, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Len(t, s.MetricsURLs, 1+1+2, "each node of a worker has an exporter; the third has no worker")
+	require.Equal(t, []string{"http://${addr:dcgm_exporter}:${port:dcgm_exporter}/metrics",
+		"http://${addr:dcgm_exporter+1}:${port:dcgm_exporter}/metrics"}, []string{s.MetricsURLs[2].String(), s.MetricsURLs[3].String()})
 	s, err = serve(t, "[dynamo]\n", plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.NotContains(t, argv(roleOf(t, s, "prefill")), "kv-events-config", "round robin asks for none")

@@ -84,7 +84,7 @@ BOX2=('--container-image=registry.example#forge/dynamo-vllm:7'
   '--container-env=NCCL_IB_TIMEOUT,UCX_TLS,DYN_KVBM_CPU_CACHE_GB,DYN_KVBM_METRICS,HF_HOME,HF_HUB_CACHE'
   --no-container-mount-home --container-writable
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
-BENCH_COMMAND=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_KVBM_METRICS_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_KVBM_METRICS_PORT"/metrics http://"$DECODE_ADDR":"$DCGM_EXPORTER_PORT"/metrics
+BENCH_COMMAND=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_KVBM_METRICS_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_KVBM_METRICS_PORT"/metrics http://"$DCGM_EXPORTER_ADDR":"$DCGM_EXPORTER_PORT"/metrics
   --no-gpu-telemetry --ui none) # words of several steps
 
 step --job-name=node_setup --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/node_setup-%t.log "${BOX[@]}" \
