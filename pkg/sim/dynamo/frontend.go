@@ -80,7 +80,8 @@ func (x *frontend) handler() http.Handler {
 		}
 		endpoints := []string{}
 		for _, one := range list {
-			if name := fmt.Sprintf("dyn://%s.%s.%s", one.Namespace, one.Component, one.Endpoint); !slices.Contains(endpoints, name) {
+			name := fmt.Sprintf("dyn://%s.%s.%s", one.Namespace, one.Component, one.Endpoint)
+			if !slices.Contains(endpoints, name) {
 				endpoints = append(endpoints, name)
 			}
 		}
