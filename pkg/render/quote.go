@@ -50,8 +50,11 @@ func word(w plan.Word) (string, error) {
 	return b.String(), nil
 }
 
-// AddrVar is the shell variable that holds the address of a role's first node.
-func AddrVar(role string) string { return strings.ToUpper(role) + "_ADDR" }
+// AddrVar is the shell variable that holds the address of a role's first node, or of another one
+// that is named role+N.
+func AddrVar(role string) string {
+	return strings.ReplaceAll(strings.ToUpper(role), "+", "_NODE_") + "_ADDR"
+}
 
 // PortVar is the shell variable that holds the number of a port.
 func PortVar(port string) string { return strings.ToUpper(port) + "_PORT" }

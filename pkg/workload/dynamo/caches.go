@@ -43,7 +43,7 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 		}
 		s.Files = append(s.Files, plan.File{Name: hicacheFile, Text: plan.Text(text.String())})
 	}
-	c.Add(w.addController(s))
+	c.Add(w.addController(s, cl))
 	return c.Err()
 }
 
@@ -74,6 +74,9 @@ func (w *Workload) checkStorage(c *source.Complaints) {
 
 // addStorage makes that folder on every node.
 func (w *Workload) addStorage(s *plan.Service, cl plan.Cluster, cache string) {
+	if cl.Simulated {
+		return // nothing is kept there
+	}
 	name := cache + "_storage"
 	s.Setup = append(s.Setup, plan.Step{Name: name, Nodes: cl.All(), Container: true,
 		Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl, cache)), Log: "logs/" + name + "-%t.log"})
@@ -149,7 +152,7 @@ type controller struct {
 
 // addController adds LMCache's controller on the frontend's node. It has no readiness that profllm
 // knows.
-func (w *Workload) addController(s *plan.Service) error {
+func (w *Workload) addController(s *plan.Service, cl plan.Cluster) error {
 	if w.cfg.Controller == nil || !w.hasLMCache() {
 		return nil
 	}
@@ -159,7 +162,7 @@ func (w *Workload) addController(s *plan.Service) error {
 	}
 	const name = "lmcache_controller"
 	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: w.front, Helper: true, Timeout: plan.Seconds(controlWait),
-		Step: plan.Step{Name: name, Nodes: w.front, Container: true, Argv: plan.Texts(command...),
+		Step: plan.Step{Name: name, Nodes: w.front, Container: true, Argv: cl.Helper(plan.Texts(command...)),
 			Log: "logs/" + name + "-%t.log", Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(name)}}}})
 	return nil
 }

@@ -101,10 +101,6 @@ func names[V any](m map[string]V) []string {
 
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
-	if cl.Simulated {
-		return plan.Service{}, source.Errorf(w.table.Pos, "a test of Dynamo cannot be rehearsed yet").
-			Hintf("set backend = \"mocker\" and use profllm run: real processes, without a GPU")
-	}
 	var c source.Complaints
 	for _, e := range w.notYet() {
 		c.Add(e)
@@ -133,7 +129,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	w.addOrder(&s, cl)
 	w.addSetup(&s, cl)
 	planes := w.planes(cl)
-	w.addControl(&s, planes)
+	w.addControl(&s, cl, planes)
 	w.addExporter(&s, cl)
 	if err := w.addCaches(&s, cl); err != nil {
 		return s, err
@@ -143,11 +139,12 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 			return s, err
 		}
 	}
-	err = w.addFrontend(&s, list, planes)
+	err = w.addFrontend(&s, list, planes, cl)
 	s.Config[frontend] = w.settings(planes)
 	w.nameKeys(&s)
 	w.idlePorts(&s)
 	s.MetricsURLs = w.metricsURLs(list)
+	w.noteRehearsal(cl)
 	s.Notes = w.notes
 	return s, err
 }
@@ -195,9 +192,12 @@ func (w *Workload) metricsURLs(list []instance) []plan.Word {
 	}
 	seen := map[int]bool{}
 	for _, one := range list {
-		if node := one.nodes.Offset; !seen[node] {
-			seen[node] = true
-			urls = append(urls, page(one.name, exporterName))
+		for node := one.nodes.Offset; node < one.nodes.End(); node++ { // the exporter's nodes are all
+			if !seen[node] {
+				seen[node] = true
+				urls = append(urls, plan.Concat("http://", plan.AddrOf(exporterName, node), ":", plan.PortNumber(exporterName),
+					"/metrics"))
+			}
 		}
 	}
 	return urls
@@ -250,7 +250,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
 		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
 	argv = w.eventPorts(s, one, argv)
-	argv = w.overNodes(s, one, w.localized(cl, argv))
+	argv = w.overNodes(s, one, w.localized(cl, cl.Program(argv)))
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -276,12 +276,12 @@ const frontend = "frontend"
 
 // addFrontend adds what routes requests to the workers. It is ready once every worker has
 // registered there.
-func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
+func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes, cl plan.Cluster) error {
 	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"), "python3", "-m", "dynamo.frontend")
 	if err != nil {
 		return err
 	}
-	argv = append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
+	argv = cl.Program(append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)}))
 	expect := map[string]int{}
 	for _, one := range list {
 		expect[component(one.role.kind)] += w.registers(one.role)

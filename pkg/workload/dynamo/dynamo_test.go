@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -388,6 +389,12 @@ func TestEventsAndCounters(t *testing.T) {
 		plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.Len(t, s.MetricsURLs, 1+4+2, "two roles share two nodes, each of which has one exporter")
+	s, err = serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.dcgm_exporter]\nenabled = true\n[dynamo.prefill_worker]\nnum_nodes = 0\n"+
+		"[dynamo.decode_worker]\nnum_nodes = 2\nnodes_per_worker = 2\nargs.tp = 2", plan.Cluster{Nodes: 3, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Len(t, s.MetricsURLs, 1+1+2, "each node of a worker has an exporter; the third has no worker")
+	require.Equal(t, []string{"http://${addr:dcgm_exporter}:${port:dcgm_exporter}/metrics",
+		"http://${addr:dcgm_exporter+1}:${port:dcgm_exporter}/metrics"}, []string{s.MetricsURLs[2].String(), s.MetricsURLs[3].String()})
 	s, err = serve(t, "[dynamo]\n", plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.NotContains(t, argv(roleOf(t, s, "prefill")), "kv-events-config", "round robin asks for none")
@@ -576,12 +583,55 @@ extra_config:
 	require.ErrorContains(t, err, "lmcache has unknown placeholders: Also, rezults")
 }
 
-// What is not run yet is refused, not left out.
-func TestNotYet(t *testing.T) {
-	w, err := New(test(t, "[dynamo]"), false)
+// In a rehearsal, every program is a stand-in, at the places, with the ports and the options of the
+// real one. No shell text runs that was written for the image.
+func TestRehearsal(t *testing.T) {
+	const args = "startup_cmd = \"mount /x\"\n[dynamo]\ningress_cmd = \"python -m dynamo.frontend\"\nnode_setup_cmd = \"ucx_info\"\n" +
+		"[dynamo.dcgm_exporter]\nenabled = true\n[lmcache]\npath = \"{storage_cache_dir}\"\n[lmcache_controller]\ncmd = \"controller\"\n" +
+		"[aiperf]\nsetup_cmd = \"pip install x\"\nbetween_phase_cmd = \"curl x\"\n"
+	cl := plan.Cluster{Nodes: 2, GPUsPerNode: 1}
+	real, err := serve(t, args, cl)
 	require.NoError(t, err)
-	_, err = w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 1, Simulated: true})
-	require.ErrorContains(t, err, "cannot be rehearsed yet")
+	cl.Simulated = true
+	s, err := serve(t, args, cl)
+	require.NoError(t, err)
+	require.Equal(t, real.Ports, s.Ports)
+	require.Len(t, s.Roles, len(real.Roles))
+	for i, r := range s.Roles {
+		want := argv(real.Roles[i])
+		switch {
+		case r.Helper:
+			require.Regexp(t, `^profllm sim helper (--port \$\{port:\w+\} )*-- `+regexp.QuoteMeta(want)+"$", argv(r))
+		case r.Engine:
+			require.Contains(t, argv(r), "-- profllm sim python3 -m dynamo.vllm ", "startup_cmd may adapt the worker's files")
+			require.Equal(t, want, strings.Replace(argv(r), "profllm sim ", "", 1))
+		default:
+			require.Equal(t, "profllm sim "+want, argv(r))
+		}
+		require.Equal(t, real.Roles[i].Health, r.Health)
+	}
+	require.Equal(t, "/run/discovery", env(roleOf(t, s, frontend), "DYN_FILE_KV"), "stand-ins of etcd store nothing")
+	require.Empty(t, env(roleOf(t, real, frontend), "DYN_FILE_KV"))
+	for _, step := range s.Setup {
+		require.True(t, strings.HasPrefix(argv(plan.Role{Step: step}), "profllm sim bash -c "), step.Name)
+	}
+	require.Len(t, s.Setup, 2, "no folder for caches that keep nothing")
+	notes := strings.Join(s.Notes, "\n")
+	for _, key := range []string{"setup_cmd", "between_phase_cmd", "startup_cmd is parsed and", "node_setup_cmd is parsed and"} {
+		require.Contains(t, notes, key+" does not run in a rehearsal")
+	}
+}
+
+// The program that asks for accuracy is AIPerf's stand-in, without the text before it.
+func TestRehearsedAccuracy(t *testing.T) {
+	for entry, want := range map[string]string{
+		"": "--x {model}", "entrypoint = \"/opt/bin/aiperf profile\"\n": "--x {model}",
+		"entrypoint = \"python3 ask.py\"\n": "--accuracy-benchmark simulated --model {model} --url {url} --artifact-dir {artifact_dir}",
+	} {
+		p, err := Prepared(test(t, "[dynamo]\n[aiperf_accuracy]\n"+entry+"setup_cmd = \"pip install x\"\ncli = \"--x {model}\""))
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"entrypoint": "aiperf profile", "cli": want}, Rehearsed(p).Plain())
+	}
 }
 
 // A controller without LMCache controls nobody.

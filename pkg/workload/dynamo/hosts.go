@@ -172,7 +172,7 @@ const orderScript = `[ "${@:SLURM_PROCID+1:1}" = "$SLURMD_NODENAME" ] || ` +
 
 // addOrder checks on the nodes that the hosts that roles name are where the plan has them.
 func (w *Workload) addOrder(s *plan.Service, cl plan.Cluster) {
-	if !w.hosted() {
+	if !w.hosted() || cl.Simulated { // simulated nodes have no names of their own
 		return
 	}
 	argv := slices.Concat([]string{"bash", "-c", orderScript, "hosts"}, w.hosts())

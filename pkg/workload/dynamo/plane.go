@@ -16,6 +16,7 @@ type planes struct {
 	spoken                    bool   // the version has a choice, and is told
 	variable                  string // by which it is told where processes find each other
 	durable                   bool   // events are kept, by NATS
+	simulated                 bool   // stand-ins, which find each other in the folder of "file" whatever is said
 	dir                       string // of the run, where files of the control plane are
 }
 
@@ -26,7 +27,7 @@ const planesSince = "0.8.0"
 func (w *Workload) planes(cl plan.Cluster) planes {
 	s := &w.service
 	p := planes{discovery: s.Discovery, request: s.RequestPlane, event: s.EventPlane, spoken: !s.before(planesSince),
-		dir: cl.Dir, variable: "DYN_DISCOVERY_BACKEND", durable: w.durable()}
+		dir: cl.Dir, variable: "DYN_DISCOVERY_BACKEND", durable: w.durable(), simulated: cl.Simulated}
 	if s.before(modes) {
 		p.variable = "DYN_STORE_KV"
 	}
@@ -96,9 +97,10 @@ func (p planes) env() []plan.Var {
 			plan.Var{Name: "DYN_REQUEST_PLANE", Value: plan.Text(p.request)},
 			plan.Var{Name: "DYN_EVENT_PLANE", Value: plan.Text(p.event)})
 	}
-	if p.discovery == "file" {
+	if p.discovery == "file" || p.simulated {
 		env = append(env, plan.Var{Name: "DYN_FILE_KV", Value: plan.Text(path.Join(p.dir, "discovery"))})
-	} else {
+	}
+	if p.discovery != "file" {
 		env = append(env, plan.Var{Name: "ETCD_ENDPOINTS",
 			Value: plan.Concat("http://", plan.Addr(etcd), ":", plan.PortNumber(etcd))})
 	}
@@ -162,7 +164,7 @@ func (w *Workload) idlePlanes(p planes) {
 
 // addControl adds etcd and NATS where they are needed, on the first node. The workers start once
 // they are ready.
-func (w *Workload) addControl(s *plan.Service, p planes) {
+func (w *Workload) addControl(s *plan.Service, cl plan.Cluster, p planes) {
 	w.idlePlanes(p)
 	first := plan.Slice{Offset: 0, Count: 1}
 	helper := func(name, health string, port string, argv []plan.Word) {
@@ -187,13 +189,13 @@ func (w *Workload) addControl(s *plan.Service, p planes) {
 			plan.Text("--listen-peer-urls"), plan.Concat("http://127.0.0.1:", peer),
 			plan.Text("--initial-advertise-peer-urls"), plan.Concat("http://127.0.0.1:", peer),
 			plan.Text("--initial-cluster"), plan.Concat("default=http://127.0.0.1:", peer))
-		helper(etcd, "/health", etcd, argv)
+		helper(etcd, "/health", etcd, cl.Helper(argv, etcd, "etcd_peer"))
 	}
 	if p.nats() {
 		command := w.own("nats_cmd", w.service.NATSCmd, natsOptions)
 		client, monitor := port(nats, nats, w.service.NATSPort), port("nats_monitor", nats, w.service.NATSPort+4000)
 		argv := append(plan.Texts(command...), plan.Text("-p"), client, plan.Text("-m"), monitor,
 			plan.Text("-sd"), plan.Text(path.Join(p.dir, nats)))
-		helper(nats, "/healthz", "nats_monitor", argv)
+		helper(nats, "/healthz", "nats_monitor", cl.Helper(argv, nats, "nats_monitor"))
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	if w.localizes() {
 		script := runtimeFile(cl) + *w.cfg.StartupCmd
-		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script),
+		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: cl.Program(plan.Texts("bash", "-c", script)),
 			Log: "logs/startup-%t.log"}
 		if image := w.cfg.StartupImage; image != nil {
 			step.Container, step.Image = true, *image
@@ -24,7 +24,7 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	}
 	if text := w.service.NodeSetup; text != nil && *text != "" {
 		s.Setup = append(s.Setup, plan.Step{Name: "node_setup", Nodes: cl.All(), Container: true, Optional: true,
-			Argv: plan.Texts("bash", "-c", *text), Log: "logs/node_setup-%t.log"})
+			Argv: cl.Program(plan.Texts("bash", "-c", *text)), Log: "logs/node_setup-%t.log"})
 	}
 }
 
@@ -93,7 +93,7 @@ func (w *Workload) addExporter(s *plan.Service, cl plan.Cluster) {
 		Name: exporterName, Nodes: cl.All(), Helper: true, Timeout: plan.Seconds(controlWait),
 		Health: plan.Endpoint{Port: exporterName, Path: "/metrics"},
 		Step: plan.Step{Name: exporterName, Nodes: cl.All(), Container: true, Image: w.exporter.Image,
-			Argv: plan.Texts("dcgm-exporter"), Log: "logs/" + exporterName + "-%t.log",
+			Argv: cl.Helper(plan.Texts("dcgm-exporter"), exporterName), Log: "logs/" + exporterName + "-%t.log",
 			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(exporterName)},
 				{Name: "DCGM_EXPORTER_LISTEN", Value: plan.Concat(":", plan.PortNumber(exporterName))}}},
 	})

@@ -88,7 +88,7 @@ BENCH_COMMAND=("${BOX2[@]}"
   env PROFLLM_ROLE=client bash
   -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
 } || exit; exec "$@"' bench) # words of several steps
-BENCH_OPTIONS=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_KVBM_METRICS_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_KVBM_METRICS_PORT"/metrics http://"$DECODE_ADDR":"$DCGM_EXPORTER_PORT"/metrics
+BENCH_OPTIONS=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_KVBM_METRICS_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_KVBM_METRICS_PORT"/metrics http://"$DCGM_EXPORTER_ADDR":"$DCGM_EXPORTER_PORT"/metrics
   --no-gpu-telemetry --ui none) # words of several steps
 
 step --job-name=node_setup --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/node_setup-%t.log "${BOX[@]}" \
