@@ -43,7 +43,7 @@ func (c *Client) fetchEnded(ctx context.Context, s Schedulers, dirs []string, su
 		if !asked || !strings.HasPrefix(st.JobID, run.KubePrefix) || !st.Final() || st.State == run.Cancelled {
 			continue
 		}
-		fetched, err := s.kube.Fetch(ctx, st.JobID, st, func() error { return c.judgeFetched(dir, st) })
+		fetched, err := s.kube.Fetch(ctx, st.JobID, st)
 		if err == nil && fetched {
 			c.progress("fetched the logs and results of %s", c.relative(dir))
 		}
@@ -126,19 +126,25 @@ func (c *Client) Clean(ctx context.Context, dirs []string, jobs map[string]run.S
 		if !strings.HasPrefix(id, run.KubePrefix) || !states[dir].Final() {
 			continue
 		}
-		if err := s.clean(ctx, dir); err != nil {
+		if err := c.clean(ctx, s, dir, id); err != nil {
 			errs = append(errs, fmt.Errorf("%s: its objects are not deleted: %w", c.relative(dir), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s Schedulers) clean(ctx context.Context, dir string) error {
+// clean deletes what one run has in its cluster. id is that of its job, "" if none is on record.
+func (c *Client) clean(ctx context.Context, s Schedulers, dir, id string) error {
 	u, err := run.ReadUnit(dir)
 	if err != nil || !u.OnKubernetes() {
 		return err
 	}
-	return s.kube.Clean(ctx, dir, u.Plan)
+	left, err := s.kube.Clean(ctx, dir, u.Plan, id)
+	if len(left) > 0 {
+		c.note("%s: %s has the label of this run and is not its own, so that it stays: it was made by somebody else, or taken from its owner",
+			c.relative(dir), strings.Join(left, ", "))
+	}
+	return err
 }
 
 // cleanUnfinished deletes what submissions left in a cluster that were cut short, so that no job is on
@@ -151,7 +157,7 @@ func (c *Client) cleanUnfinished(ctx context.Context, s Schedulers, dirs []strin
 		if sub.JobID != "" || sub.Refused != "" || !run.HasIntent(dir) || run.Submitting(dir, c.Now()) != "" {
 			continue
 		}
-		if err := s.clean(ctx, dir); err != nil {
+		if err := c.clean(ctx, s, dir, ""); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.relative(dir), err))
 		}
 	}

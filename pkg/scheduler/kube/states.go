@@ -83,14 +83,11 @@ func (k *Kube) state(ctx context.Context, of known, id string, have objects) run
 		return st
 	}
 	job := jobOf(have, id)
-	if job == nil && have.find(&object{Kind: kindJob, Metadata: metadata{Name: name}}) != nil {
-		have = nil // all of a later attempt
-	}
 	k.mu.Lock()
 	cancelled := k.cancelled[id]
 	k.mu.Unlock()
 	if cancelled || job == nil || job.Metadata.Deleted != nil {
-		have, job = of.remains(have), nil
+		have, job = of.remains(have, id), nil
 	}
 	switch {
 	case job == nil && len(have) > 0:
@@ -114,12 +111,12 @@ func (k *Kube) state(ctx context.Context, of known, id string, have objects) run
 }
 
 // remains are the objects that still have to go. Of a manifest that cannot be read, all do.
-func (of known) remains(have objects) objects {
-	m, err := of.manifest()
+func (of known) remains(have objects, id string) objects {
+	w, err := of.owner(id)
 	if err != nil {
 		return have
 	}
-	return m.remains(have)
+	return w.remains(have)
 }
 
 // stamp is a time as records have it.

@@ -145,7 +145,7 @@ func (k *Kube) free(ctx context.Context, at Place, m *manifest) error {
 		return k.plain(err, at)
 	}
 	for i := range have {
-		if o := &have[i]; o.runID() != m.job.runID() {
+		if o := &have[i]; !(owner{m: m}).has(o) {
 			return fmt.Errorf("namespace %s has a %s already, which is not of this run (%s=%q)\n\thint: submit again, which takes another name", at.Namespace,
 				o, plan.RunLabel, o.runID())
 		}
@@ -210,8 +210,7 @@ func (k *Kube) create(ctx context.Context, at Place, runID string, m *manifest) 
 	err = k.createOthers(ctx, at, m, job, have)
 	if e := asError(err); err != nil && fresh && e.refused() {
 		// The dry run had passed, and nobody else has seen this Job.
-		_, failed := k.kubectl(ctx, at, nil, "delete", resources[kindJob], m.job.Metadata.Name, "--ignore-not-found",
-			"--wait=false")
+		failed := k.deleteOne(ctx, at, job)
 		if failed == nil {
 			return nil, refuse(k.plain(err, at))
 		}
@@ -279,8 +278,9 @@ func (k *Kube) createOthers(ctx context.Context, at Place, m *manifest, job *obj
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
+	own := owner{m, job.Metadata.UID}.own(now)
 	for _, d := range missing {
-		if objects(now).find(&d.object) == nil {
+		if own.find(&d.object) == nil {
 			return err
 		}
 	}
@@ -313,10 +313,12 @@ func (list objects) find(of *object) *object {
 
 // clear removes what an attempt that is over left, and returns what is there of this one.
 func (k *Kube) clear(ctx context.Context, at Place, runID string, m *manifest) (objects, error) {
-	have, err := k.get(ctx, at, m.kinds(), byLabel(runID))
+	all, err := k.get(ctx, at, m.kinds(), byLabel(runID))
 	if err != nil {
 		return nil, k.nothingMade(err, at)
 	}
+	w := owner{m: m}
+	have := w.own(all)
 	jobs := ofKind(have, kindJob)
 	old := len(have) > 0 && len(jobs) == 0 // of a Job that is gone
 	for _, j := range jobs {
@@ -325,7 +327,7 @@ func (k *Kube) clear(ctx context.Context, at Place, runID string, m *manifest) (
 	if !old {
 		return have, nil
 	}
-	if err := k.remove(ctx, at, runID, m); err != nil {
+	if _, err := k.remove(ctx, at, w); err != nil {
 		return nil, refuse(err)
 	}
 	return nil, nil
