@@ -328,6 +328,34 @@ num_prompts = 80
 	}, "the run is over")
 	require.FileExists(t, filepath.Join(l.runDir(), "logs/serve-0.log"))
 	require.NotEmpty(t, l.Left("profllm.io/run"))
-	require.Zero(t, l.profllm("kube", "cancel", "results").code)
+	out := l.profllm("kube", "cancel", "results")
+	require.Zero(t, out.code)
+	require.Contains(t, out.stderr, l.named()+" had ended before (failed")
+	require.Contains(t, out.stderr, "hint: profllm kube collect "+l.named())
 	require.Empty(t, l.Left("profllm.io/run"))
+	require.Equal(t, exitJobFailed, l.profllm("kube", "collect", "results").code)
+	require.NotContains(t, l.profllm("kube", "cancel", "results").stderr, "had ended before")
+}
+
+// logs --follow prints what pods print until the run is over, each line once.
+//
+// covers: P-18
+func TestKubeLogsFollow(t *testing.T) {
+	l := newKubeLab(t)
+	graph := l.submit()
+	require.Equal(t, exitUsage, l.profllm("kube", "logs", "--follow", "--role", "nobody", "results").code)
+	require.Equal(t, exitUsage, l.profllm("kube", "logs", "--follow", "--output", "json", "results").code)
+	done := make(chan outcome)
+	go func() { done <- profllm(t, l.dir, nil, "kube", "logs", "--follow", "--lines=500", "results") }()
+	pod := l.client(graph)
+	l.Says(pod, l.results())
+	l.serve(graph)
+	l.end(pod, 0)
+	out := <-done
+	require.Zero(t, out.code, out.stderr)
+	for _, line := range []string{"worker-0: worker is up", "frontend-0: frontend is up", "job: measuring"} {
+		require.Equal(t, 1, strings.Count(out.stdout, line), out.stdout)
+	}
+	require.NotContains(t, out.stdout, "H4sI")
+	require.FileExists(t, filepath.Join(l.runDir(), run.SentinelFile), "it was fetched")
 }

@@ -94,25 +94,38 @@ func StateOnRecord(dir string, sub run.Submission) (st run.State, ok bool) {
 	return st, err == nil && sub.JobID != "" && st.JobID == sub.JobID
 }
 
-// LiveLogs reads the last lines of the logs of a run on Kubernetes, while it is under way; nil if it is
-// not.
-func (c *Client) LiveLogs(ctx context.Context, dir string, lines int) ([]kube.Log, error) {
-	sub := c.JobsOnRecord([]string{dir})[dir]
+// Live reports whether a run on Kubernetes is under way, by what is on record. Its logs are those of
+// its pods then.
+func (c *Client) Live(dir string) (sub run.Submission, yes bool) {
+	sub = c.JobsOnRecord([]string{dir})[dir]
 	if !strings.HasPrefix(sub.JobID, run.KubePrefix) {
-		return nil, nil
+		return sub, false
 	}
 	if st, ok := StateOnRecord(dir, sub); ok && st.Final() {
-		return nil, nil
+		return sub, false
 	}
 	var end run.Sentinel
-	if run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID {
-		return nil, nil
-	}
+	return sub, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) != nil || end.JobID != sub.JobID
+}
+
+// LiveLogs reads the last lines of the logs of a run that is Live.
+func (c *Client) LiveLogs(ctx context.Context, dir string, sub run.Submission, lines int) ([]kube.Log, error) {
 	s := c.Schedulers()
 	if err := s.learn(dir, sub.JobID); err != nil {
 		return nil, err
 	}
 	return s.kube.Live(ctx, sub.JobID, lines)
+}
+
+// FollowLogs hands the lines of the logs of a run that is Live to show, until the run is over.
+func (c *Client) FollowLogs(ctx context.Context, dir string, sub run.Submission, f kube.Following,
+	show func(kube.Line) error) error {
+	s := c.Schedulers()
+	if err := s.learn(dir, sub.JobID); err != nil {
+		return err
+	}
+	f.Ended = c.WatchEnd(ctx, dir)
+	return s.kube.Follow(ctx, sub.JobID, f, show)
 }
 
 // Clean deletes what runs that are over still have in a cluster. Runs that are not over, and those of
@@ -131,6 +144,30 @@ func (c *Client) Clean(ctx context.Context, dirs []string, jobs map[string]run.S
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Held counts the GPUs that pods of runs that are over hold in their clusters. Runs of which nothing
+// is left, as far as is known, are not asked about.
+func (c *Client) Held(ctx context.Context, dirs []string, jobs map[string]run.Submission,
+	states map[string]run.State) (map[string]int, error) {
+	s := c.Schedulers()
+	held, byID := map[string]int{}, map[string]string{}
+	var ids []string
+	for _, dir := range dirs {
+		id := jobs[dir].JobID
+		if !strings.HasPrefix(id, run.KubePrefix) || !states[dir].Final() {
+			continue
+		}
+		if u, err := run.ReadUnit(dir); err != nil || kube.IsClean(dir, u.Plan.RunID, id) || s.learn(dir, id) != nil {
+			continue
+		}
+		ids, byID[id] = append(ids, id), dir
+	}
+	of, err := s.kube.Held(ctx, ids)
+	for id, n := range of {
+		held[byID[id]] = n
+	}
+	return held, err
 }
 
 // clean deletes what one run has in its cluster. id is that of its job, "" if none is on record.

@@ -19,7 +19,9 @@ const graphOf = `{"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploy
 const podOfGraph = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x-worker", "namespace": "bench", "uid": "6",
   "labels": {"profllm.io/run": "x-id"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "x-worker-77", "uid": "7"}]}}`
 
-func graph(uid, job string) string { return strings.NewReplacer("GRAPH", uid, "JOB", job).Replace(graphOf) }
+func graph(uid, job string) string {
+	return strings.NewReplacer("GRAPH", uid, "JOB", job).Replace(graphOf)
+}
 
 // What has the run's label and names, and is somebody else's, is neither deleted nor waited for.
 //

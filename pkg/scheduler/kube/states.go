@@ -48,15 +48,7 @@ func (k *Kube) statesIn(ctx context.Context, at Place, ids []string, out map[str
 			kinds = append(kinds, resources[kindGraph])
 		}
 	}
-	selector := plan.RunLabel
-	if slices.Sort(runs); len(runs) <= mostNamed {
-		selector += " in (" + strings.Join(slices.Compact(runs), ",") + ")"
-	}
-	all, err := k.get(ctx, at, append(kinds, resources[kindJob]), selector)
-	byRun := map[string]objects{}
-	for _, o := range all {
-		byRun[o.runID()] = append(byRun[o.runID()], o)
-	}
+	byRun, err := k.ofRuns(ctx, at, append(kinds, resources[kindJob]), runs)
 	for _, id := range ids {
 		of, _ := k.ofJob(id)
 		if err != nil {
@@ -66,6 +58,20 @@ func (k *Kube) statesIn(ctx context.Context, at Place, ids []string, out map[str
 		}
 		out[id] = k.state(ctx, of, id, byRun[of.runID])
 	}
+}
+
+// ofRuns lists objects of several runs, by run.
+func (k *Kube) ofRuns(ctx context.Context, at Place, kinds, runs []string) (map[string]objects, error) {
+	selector := plan.RunLabel
+	if slices.Sort(runs); len(runs) <= mostNamed {
+		selector += " in (" + strings.Join(slices.Compact(runs), ",") + ")"
+	}
+	all, err := k.get(ctx, at, kinds, selector)
+	byRun := map[string]objects{}
+	for _, o := range all {
+		byRun[o.runID()] = append(byRun[o.runID()], o)
+	}
+	return byRun, err
 }
 
 // oneLine is a text without line breaks.
