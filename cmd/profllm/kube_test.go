@@ -359,3 +359,42 @@ func TestKubeLogsFollow(t *testing.T) {
 	require.NotContains(t, out.stdout, "H4sI")
 	require.FileExists(t, filepath.Join(l.runDir(), run.SentinelFile), "it was fetched")
 }
+
+// vLLM with prefill and decode, and the proxy before them, without Dynamo.
+//
+// covers: P-18
+func TestKubePrefillDecode(t *testing.T) {
+	l := newKubeLab(t)
+	system := filepath.Join(l.dir, "cluster.toml")
+	data, err := os.ReadFile(system)
+	require.NoError(t, err)
+	text, err := os.ReadFile("../../pkg/manifest/testdata/vllm-disaggregated.toml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(l.dir, "vllm.toml"), text, 0o644))
+	out := l.profllm("kube", "submit", "--system", "cluster.toml", "vllm.toml")
+	require.Equal(t, exitDefinition, out.code)
+	require.Contains(t, out.stderr, "hint: set proxy_image in [kubernetes] of the system file")
+	require.NoError(t, os.WriteFile(system, append(data, "proxy_image = \"registry.example/profllm:1\"\n"...), 0o644))
+	out = l.profllm("kube", "submit", "--system", "cluster.toml", "vllm.toml")
+	require.Zero(t, out.code, out.stderr)
+	await.True(t, func() bool {
+		return strings.Contains(l.profllm("kube", "status", "results").stdout, "running")
+	}, "the run is under way")
+	require.Len(t, strings.Fields(l.Kubectl("get", "deployments,services", "--output=name")), 2*4)
+	for _, role := range []string{"prefill_0", "prefill_1", "decode", "proxy"} {
+		require.Len(t, strings.Fields(l.Kubectl("get", "pods", "--selector=profllm.io/role="+role, "--output=name")), 1, role)
+	}
+	pod := strings.TrimSpace(l.Kubectl("get", "pods", "--selector=profllm.io/role=client", "--output=jsonpath={.items[0].metadata.name}"))
+	l.Says(pod, "profllm: phase ready exit 1\n"+kubetest.Printed(kubetest.Packed()))
+	l.end(pod, 1)
+	await.True(t, func() bool {
+		out = l.profllm("kube", "status", "results")
+		return strings.Contains(out.stdout, "failed")
+	}, "the run is over")
+	require.Contains(t, out.stderr, "its service still holds 8 GPUs")
+	for _, name := range []string{"prefill_0-0", "prefill_1-0", "decode-0", "proxy-0"} {
+		require.FileExists(t, filepath.Join(l.runDir(), "logs", name+".log"))
+	}
+	require.Equal(t, exitJobFailed, l.profllm("kube", "collect", "results").code)
+	require.Empty(t, l.Left("profllm.io/run"))
+}

@@ -121,7 +121,7 @@ func TestFetchUnreadableLog(t *testing.T) {
 			leftJob, leftPod)
 		l.answer("broken", "")
 		err := l.fetch(run.Succeeded)
-		require.ErrorContains(t, err, strings.TrimPrefix(said, "error: "))
+		require.ErrorContains(t, err, strings.TrimPrefix(strings.TrimPrefix(said, "error: "), "Error from server (Forbidden): "))
 		require.Nil(t, l.end(), said)
 		require.NoError(t, os.Remove(filepath.Join(l.at, "broken")))
 		require.NoError(t, l.fetch(run.Succeeded))
@@ -172,11 +172,11 @@ func TestFetchDeletedMeanwhile(t *testing.T) {
 func TestCancelRefused(t *testing.T) {
 	active := strings.Replace(leftJob, `"conditions": [{"type": "Complete", "status": "True"}], `, "", 1)
 	l := leftBehind(t, `*" delete "*) if [ -e broken ]; then
-		echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot delete resource "jobs"' >&2; exit 1; fi;;`,
+		echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot delete resource "jobs" in API group "batch" in the namespace "bench"' >&2; exit 1; fi;;`,
 		active, leftPod)
 	l.answer("broken", "")
 	l.log("profllm: phase ready exit 0\n")
-	require.ErrorContains(t, l.Cancel(t.Context(), leftID), "this account may not do that")
+	require.ErrorContains(t, l.Cancel(t.Context(), leftID), "this account may not delete jobs.batch in namespace bench")
 	require.Nil(t, l.end())
 	for _, name := range []string{run.ClaimFile, kube.FetchFile} {
 		require.NoFileExists(t, filepath.Join(l.dir, name))
