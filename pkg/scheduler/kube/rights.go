@@ -111,7 +111,8 @@ func lacking(at Place, denied []right) error {
 		strings.Join(parts, "; "), at, at.Namespace, strings.Join(verbs, ","), strings.Join(resources, ","))
 }
 
-// cannot is how an API server says that an account lacks a right (apiserver/pkg/endpoints/handlers/responsewriters).
+// cannot is how an API server says that an account lacks a right
+// (k8s.io/apiserver/pkg/endpoints/handlers/responsewriters).
 var cannot = regexp.MustCompile(`cannot ([a-z]+) resource "([a-z0-9./-]+)" in API group "([a-z0-9.-]*)"`)
 
 // deniedBy is the right that an answer of the API server denies.
@@ -156,8 +157,8 @@ func policy(said, namespace string) (text, hint string, ok bool) {
 	return "", "", false
 }
 
-// limitRange matches what the admission plugin LimitRanger says, and what follows from the limits that it
-// sets by itself.
+// limitRange matches what the admission plugin LimitRanger says, and what follows from the limits
+// that it sets by itself.
 var limitRange = regexp.MustCompile(`(?:maximum|minimum) [a-z./-]+ usage per |max limit to request ratio per |must be less than or equal to [a-z./-]+ limit`)
 
 // refusedPods is why a controller cannot make pods.
