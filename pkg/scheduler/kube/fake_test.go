@@ -107,7 +107,7 @@ func TestCreateWithoutAnswer(t *testing.T) {
 		"Error from server (Timeout): the server was unable to return a response in the time allotted"} {
 		dir, p := planned(t)
 		env, _ := fake(t, fmt.Sprintf(client, "36")+`case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
-			*" create "*) echo '`+said+`' >&2; exit 1;; *" get "*--selector*) echo '{"kind": "List", "items": []}';; esac`)
+			*--dry-run=server*) ;; *" create "*) echo '`+said+`' >&2; exit 1;; *" get "*--selector*) echo '{"kind": "List", "items": []}';; esac`)
 		_, err := kube.New(env, time.Now).Submit(t.Context(), run.Request{Script: filepath.Join(dir, run.ManifestFile), Name: p.Job.Name, Dir: dir})
 		require.Error(t, err)
 		var refused *run.RefusedError
