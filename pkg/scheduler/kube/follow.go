@@ -250,7 +250,7 @@ func (s *stream) take(ctx context.Context, r io.Reader, whole bool) error {
 			same++
 		}
 		switch {
-		case bad != nil, at.Before(again), at.Equal(again) && same <= s.n:
+		case bad != nil, at.IsZero(), at.Before(again), at.Equal(again) && same <= s.n:
 			continue // none of the container's, or handed over before
 		case at.Equal(s.at):
 			s.n++
