@@ -56,7 +56,7 @@ func (l *kubeLab) named() string {
 // covers: P-18
 func TestKubeFreesEach(t *testing.T) {
 	l := newKubeLab(t)
-	swept := strings.Replace(kubeScenario, "concurrency = 4", "concurrency = [2, 4]", 1)
+	swept := strings.Replace(kubeScenario, "num-nodes = 1\n", "num-nodes = 1\nargs = { max-num-seqs = [8, 16] }\n", 1)
 	require.NoError(t, os.WriteFile(filepath.Join(l.dir, "kube.toml"), []byte(swept), 0o644))
 	done := make(chan outcome)
 	go func() {
