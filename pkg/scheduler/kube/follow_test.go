@@ -48,20 +48,11 @@ func followed(t *testing.T, ctx context.Context, more string, parts ...string) *
 	for i, text := range parts {
 		f.answer("log-"+strconv.Itoa(i+1), text)
 	}
-	said := make(chan string)
 	go func() {
-		f.done <- f.Follow(ctx, leftID, kube.Following{Lines: 20, Ended: func() (bool, error) { return f.over.Load(), nil }},
-			func(l kube.Line) error { said <- l.Step + ": " + l.Text; return nil })
-		close(said)
+		err := f.Follow(ctx, leftID, kube.Following{Lines: 20, Ended: func() (bool, error) { return f.over.Load(), nil }},
+			func(l kube.Line) error { f.lines = append(f.lines, l.Step+": "+l.Text); return nil })
+		f.done <- err // after the last line
 	}()
-	collected := make(chan struct{})
-	go func() {
-		for text := range said {
-			f.lines = append(f.lines, text)
-		}
-		close(collected)
-	}()
-	t.Cleanup(func() { <-collected })
 	return f
 }
 

@@ -114,7 +114,6 @@ func TestKubeRightsAreEnough(t *testing.T) {
 	r := lab(t).run("eno", replace("kube-lab/done-after: 1h", "kube-lab/done-after: 1s"))
 	r.as(r.account(""))
 	id := r.submit()
-	require.Equal(t, id, r.submit())
 	r.pod("frontend", oneContainer)
 	r.isReady()
 	st := r.until(id, run.State.Final, "the Job ends")
