@@ -40,6 +40,7 @@ type Cluster struct {
 	RunID        string
 	Simulated    bool
 	API          string // version of DynamoGraphDeployment; for a Deployer only
+	ProxyImage   string // image with profllm, "": none; for a Deployer only
 }
 
 // All is the whole allocation.
