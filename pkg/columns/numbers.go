@@ -226,36 +226,62 @@ func (c *numbers) first(rows []uint16, chosen *rowBits) (float64, bool) {
 
 // of sums up rows of the chunk. Without gaps, every row of the chunk that is in use has a number.
 func (c *numbers) of(rows []uint16, gaps bool) sums {
-	s := noSums()
 	if gaps {
-		for _, r := range rows {
-			if x := c.x[r&mask]; x == x {
-				s.n++
-				s.sum += x
-				if x < s.low {
-					s.low = x
-				}
-				if x > s.high {
-					s.high = x
-				}
-			}
-		}
-		return s
+		return c.ofSome(rows)
 	}
+	s := noSums()
 	s.n = len(rows)
-	var a, b, c2, d float64 // four sums, as one addition waits for the last
-	low, high := s.low, s.high
+	var sum [4]float64 // an addition waits for the one before
 	for ; len(rows) >= 4; rows = rows[4:] {
 		w, x, y, z := c.x[rows[0]&mask], c.x[rows[1]&mask], c.x[rows[2]&mask], c.x[rows[3]&mask]
-		a, b, c2, d = a+w, b+x, c2+y, d+z
-		low, high = lower(low, w, x, y, z), higher(high, w, x, y, z)
+		sum[0], sum[1], sum[2], sum[3] = sum[0]+w, sum[1]+x, sum[2]+y, sum[3]+z
+		s.low, s.high = lower(s.low, w, x, y, z), higher(s.high, w, x, y, z)
 	}
 	for _, r := range rows {
 		x := c.x[r&mask]
-		a += x
-		low, high = min(low, x), max(high, x)
+		sum[0] += x
+		s.low, s.high = min(s.low, x), max(s.high, x)
 	}
-	s.sum, s.low, s.high = a+b+(c2+d), low, high
+	s.sum = sum[0] + sum[1] + (sum[2] + sum[3])
+	return s
+}
+
+// ofSome is of where a row may have no number. No comparison with NaN holds.
+func (c *numbers) ofSome(rows []uint16) sums {
+	s := noSums()
+	var even, odd float64
+	n := 0
+	for ; len(rows) >= 2; rows = rows[2:] {
+		x, y := c.x[rows[0]&mask], c.x[rows[1]&mask]
+		if x == x {
+			even += x
+			n++
+		}
+		if y == y {
+			odd += y
+			n++
+		}
+		if x < s.low {
+			s.low = x
+		}
+		if y < s.low {
+			s.low = y
+		}
+		if x > s.high {
+			s.high = x
+		}
+		if y > s.high {
+			s.high = y
+		}
+	}
+	for _, r := range rows {
+		if x := c.x[r&mask]; x == x {
+			odd += x
+			n++
+			s.low, s.high = min(s.low, x), max(s.high, x)
+		}
+	}
+	s.n, s.sum = n, even+odd
 	return s
 }
 
