@@ -70,8 +70,8 @@ func ofPercentile(key string) *Field {
 	if f, ok := percentiles.Load(key); ok {
 		return f.(*Field)
 	}
-	m, err := metric.Find(key)
-	if err != nil {
+	m, ok := metric.Lookup(key)
+	if !ok {
 		return nil
 	}
 	f := ofMetric(m)
@@ -93,7 +93,8 @@ func measured() []*Field {
 	add("accuracy.", reflect.TypeFor[result.Accuracy](), func(r *result.Result) any { return r.Accuracy })
 	add("profiling.", reflect.TypeFor[result.Profiling](), func(r *result.Result) any { return r.Profiling })
 	return slices.DeleteFunc(list, func(f *Field) bool { // a metric of the same number
-		return metric.Has(strings.TrimPrefix(strings.TrimPrefix(f.Name, "results."), "system.")) || f.Name == "accuracy.value" || strings.HasPrefix(f.Name, "system.hardware_info.")
+		_, is := metric.Lookup(strings.TrimPrefix(strings.TrimPrefix(f.Name, "results."), "system."))
+		return is || f.Name == "accuracy.value" || strings.HasPrefix(f.Name, "system.hardware_info.")
 	})
 }
 

@@ -8,6 +8,7 @@ package metric
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,11 +122,7 @@ func (m Metric) Floor() float64 {
 
 // percentile is the rank of a statistic such as p99.9.
 func percentile(stat string) (rank float64, ok bool) {
-	digits, ok := strings.CutPrefix(stat, "p")
-	if !ok {
-		return 0, false
-	}
-	rank, err := strconv.ParseFloat(digits, 64)
+	_, err := fmt.Sscanf(stat, "p%g", &rank)
 	return rank, err == nil
 }
 
@@ -297,7 +294,7 @@ func successPercent(r *result.Result) *float64 {
 // Find returns the metric of a key of result.json, such as p95_ttft_ms, or of
 // CloudAI's name for it.
 func Find(name string) (Metric, error) {
-	if m, ok := find(name); ok {
+	if m, ok := Lookup(name); ok {
 		return m, nil
 	}
 	var known []string
@@ -314,13 +311,8 @@ func Find(name string) (Metric, error) {
 		Hintf("%s", source.Suggest(name, known))
 }
 
-// Has reports whether Find knows a metric of that name. It is quick.
-func Has(name string) bool {
-	_, ok := find(name)
-	return ok
-}
-
-func find(name string) (Metric, bool) {
+// Lookup is Find for names that need not be metrics.
+func Lookup(name string) (Metric, bool) {
 	key := name
 	if k, ok := aliases[name]; ok {
 		key = k
