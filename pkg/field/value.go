@@ -3,6 +3,7 @@ package field
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	case string:
 		*v = OfText(x)
 	default:
-		return &json.UnmarshalTypeError{Value: "object or array", Struct: "a value"}
+		return errors.New("a value is a number, a text or null, not an object or array")
 	}
 	return nil
 }
