@@ -50,7 +50,7 @@ func Read(s string) Value {
 		return OfText(s)
 	}
 	x, err := strconv.ParseFloat(s, 64)
-	if err != nil || strings.ContainsAny(s, "xX") || math.IsInf(x, 0) { // -0x1p4
+	if err != nil || strings.ContainsAny(s, "xX_") || math.IsInf(x, 0) { // -0x1p4, 1_000
 		return OfText(s)
 	}
 	return OfNumber(x)
