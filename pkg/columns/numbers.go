@@ -122,7 +122,7 @@ func (p *numberPart) sum() {
 	if p.stale {
 		for _, c := range p.chunks {
 			if c != nil && !c.summed {
-				c.sum()
+				c.summarise()
 			}
 		}
 		p.stale = false
@@ -166,9 +166,9 @@ func (p *numberPart) bin() {
 
 // extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a selection
 // has most rows of the chunk, it has one of them.
-const extremes = 4
+const extremes = 8
 
-func (c *numbers) sum() {
+func (c *numbers) summarise() {
 	c.sums, c.summed = noSums(), true
 	c.lowest, c.highest = c.lowest[:0], c.highest[:0]
 	for i, x := range c.x {
@@ -204,14 +204,19 @@ func (c *numbers) without(others []uint16, chosen *rowBits, gaps bool) (s sums, 
 	if c.sums.low < 0 && c.sums.high > 0 {
 		return s, false
 	}
-	low, okLow := c.first(c.lowest, chosen)
-	high, okHigh := c.first(c.highest, chosen)
-	if !okLow || !okHigh {
+	if s, ok = c.ends(chosen); !ok {
 		return s, false
 	}
-	rest := c.of(others, gaps)
-	s = sums{n: c.sums.n - rest.n, sum: c.sums.sum - rest.sum, low: low, high: high}
+	n, sum := c.sum(others, gaps)
+	s.n, s.sum = c.sums.n-n, c.sums.sum-sum
 	return s, math.Abs(s.sum) >= math.Abs(c.sums.sum)/16 && !math.IsInf(s.sum, 0)
+}
+
+// ends are the smallest and the largest number that is chosen, if they are among the extremes.
+func (c *numbers) ends(chosen *rowBits) (s sums, ok bool) {
+	low, okLow := c.first(c.lowest, chosen)
+	high, okHigh := c.first(c.highest, chosen)
+	return sums{low: low, high: high}, okLow && okHigh
 }
 
 // first is the number of the first row that is chosen.
@@ -224,99 +229,63 @@ func (c *numbers) first(rows []uint16, chosen *rowBits) (float64, bool) {
 	return 0, false
 }
 
-// of sums up rows of the chunk. Without gaps, every row of the chunk that is in use has a number.
-func (c *numbers) of(rows []uint16, gaps bool) sums {
-	if gaps {
-		return c.ofSome(rows)
+// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that is in use
+// has a number.
+func (c *numbers) of(rows []uint16, chosen *rowBits, gaps bool) sums {
+	s, ok := c.ends(chosen)
+	if !ok {
+		s = noSums()
+		for _, r := range rows { // no comparison with NaN holds
+			x := c.x[r&mask]
+			if x < s.low {
+				s.low = x
+			}
+			if x > s.high {
+				s.high = x
+			}
+		}
 	}
-	s := noSums()
-	s.n = len(rows)
-	var sum [4]float64 // an addition waits for the one before
-	for ; len(rows) >= 4; rows = rows[4:] {
-		w, x, y, z := c.x[rows[0]&mask], c.x[rows[1]&mask], c.x[rows[2]&mask], c.x[rows[3]&mask]
-		sum[0], sum[1], sum[2], sum[3] = sum[0]+w, sum[1]+x, sum[2]+y, sum[3]+z
-		s.low, s.high = lower(s.low, w, x, y, z), higher(s.high, w, x, y, z)
-	}
-	for _, r := range rows {
-		x := c.x[r&mask]
-		sum[0] += x
-		s.low, s.high = min(s.low, x), max(s.high, x)
-	}
-	s.sum = sum[0] + sum[1] + (sum[2] + sum[3])
+	s.n, s.sum = c.sum(rows, gaps)
 	return s
 }
 
-// ofSome is of where a row may have no number. No comparison with NaN holds.
-func (c *numbers) ofSome(rows []uint16) sums {
-	s := noSums()
+// sum adds up rows, in four sums: an addition waits for the one before.
+func (c *numbers) sum(rows []uint16, gaps bool) (n int, sum float64) {
+	if gaps {
+		return c.sumSome(rows)
+	}
+	n = len(rows)
+	var w, x, y, z float64
+	for ; len(rows) >= 4; rows = rows[4:] {
+		w, x = w+c.x[rows[0]&mask], x+c.x[rows[1]&mask]
+		y, z = y+c.x[rows[2]&mask], z+c.x[rows[3]&mask]
+	}
+	for _, r := range rows {
+		w += c.x[r&mask]
+	}
+	return n, w + x + (y + z)
+}
+
+// sumSome is sum where a row may have no number.
+func (c *numbers) sumSome(rows []uint16) (n int, sum float64) {
 	var even, odd float64
-	n := 0
 	for ; len(rows) >= 2; rows = rows[2:] {
-		x, y := c.x[rows[0]&mask], c.x[rows[1]&mask]
-		if x == x {
+		if x := c.x[rows[0]&mask]; x == x {
 			even += x
 			n++
 		}
-		if y == y {
-			odd += y
+		if x := c.x[rows[1]&mask]; x == x {
+			odd += x
 			n++
-		}
-		if x < s.low {
-			s.low = x
-		}
-		if y < s.low {
-			s.low = y
-		}
-		if x > s.high {
-			s.high = x
-		}
-		if y > s.high {
-			s.high = y
 		}
 	}
 	for _, r := range rows {
 		if x := c.x[r&mask]; x == x {
-			odd += x
+			even += x
 			n++
-			s.low, s.high = min(s.low, x), max(s.high, x)
 		}
 	}
-	s.n, s.sum = n, even+odd
-	return s
-}
-
-// lower and higher are min and max without regard to NaN and the sign of 0, which cost more than half
-// of their time.
-func lower(low, w, x, y, z float64) float64 {
-	if w < low {
-		low = w
-	}
-	if x < low {
-		low = x
-	}
-	if y < low {
-		low = y
-	}
-	if z < low {
-		low = z
-	}
-	return low
-}
-
-func higher(high, w, x, y, z float64) float64 {
-	if w > high {
-		high = w
-	}
-	if x > high {
-		high = x
-	}
-	if y > high {
-		high = y
-	}
-	if z > high {
-		high = z
-	}
-	return high
+	return n, even + odd
 }
 
 // within sets the rows whose number is in a range, edges included.

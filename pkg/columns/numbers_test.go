@@ -40,7 +40,7 @@ func TestWithout(t *testing.T) {
 		scale := math.Pow(10, float64(r.IntN(30)-15))
 		c := chunkOf(r, r.Float64()/2, func() float64 { return math.Exp(3*r.NormFloat64()) * scale })
 		chosen, others := subset(r, 0.5+r.Float64()/2)
-		want := c.of(chosen.list(nil), true)
+		want := c.of(chosen.list(nil), &chosen, true)
 		got, ok := c.without(others.list(nil), &chosen, true)
 		if !ok {
 			continue
@@ -66,7 +66,7 @@ func TestWithoutRefuses(t *testing.T) {
 	}
 	c := chunkOf(r, 0, r.Float64)
 	c.x[7], c.x[9] = 1e9, 1e9 // taken away, they leave little
-	c.sum()
+	c.summarise()
 	chosen, others := subset(r, 1)
 	chosen.unset(7)
 	others.set(7)
@@ -106,7 +106,7 @@ func BenchmarkSums(b *testing.B) {
 		c := chunkOf(r, missing, r.Float64)
 		b.Run(fmt.Sprintf("of-%v", missing), func(b *testing.B) {
 			for b.Loop() {
-				c.of(rows, missing > 0)
+				c.of(rows, &chosen, missing > 0)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
 		})

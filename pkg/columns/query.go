@@ -98,7 +98,7 @@ func (t *Table) sumsOf(p *numberPart, of *choice) sums {
 		if rows == nil {
 			rows = of.chosen.bits[i].list(room[:0])
 		}
-		all.join(c.of(rows, gaps))
+		all.join(c.of(rows, &of.chosen.bits[i], gaps))
 	}
 	return all
 }
