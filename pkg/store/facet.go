@@ -219,6 +219,7 @@ func (x *asking) cutOne(ctx context.Context, c *cut) error {
 }
 
 // cutTogether reads the runs that meet one condition once.
+// OFFSET 0 keeps PostgreSQL from taking equal columns of two cuts for one, which makes them NULL.
 func (x *asking) cutTogether(ctx context.Context, cuts []*cut) error {
 	var columns []expr
 	var sets, ns, ts, ks string
@@ -244,6 +245,6 @@ func (x *asking) cutTogether(ctx context.Context, cuts []*cut) error {
 			}
 		}
 		return nil
-	}, format(fmt.Sprintf("SELECT GROUPING(%s), coalesce(%s), coalesce(%s), coalesce(%s), count(*) FROM (SELECT %%s FROM benchmark_runs b WHERE %%s) x GROUP BY GROUPING SETS (%s)", ks, ns, ts, ks, sets),
+	}, format(fmt.Sprintf("SELECT GROUPING(%s), coalesce(%s), coalesce(%s), coalesce(%s), count(*) FROM (SELECT %%s FROM benchmark_runs b WHERE %%s OFFSET 0) x GROUP BY GROUPING SETS (%s)", ks, ns, ts, ks, sets),
 		joined(columns, ", "), cuts[0].where))
 }
