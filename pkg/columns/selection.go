@@ -69,6 +69,9 @@ type filtered struct {
 func (t *Table) meeting(ctx context.Context, q *query.Query) (*filtered, error) {
 	wanted := map[string]bool{} // fields whose own parts matter
 	for _, name := range q.Facets {
+		if q.Within {
+			break
+		}
 		wanted[name] = true
 	}
 	groups := []*filter.Filter{{And: []filter.Filter{}}} // the first of parts that are no facet's own

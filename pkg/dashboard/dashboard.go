@@ -3,8 +3,9 @@
 // What a page concludes is computed by the packages that the commands use: query for
 // filters, report for comparisons and trends. The API's document is at /api/openapi.json.
 //
-//	s := dashboard.New(store, dashboard.Options{Version: "v1.0.0"})
-//	err := http.Serve(listener, s.Handler())
+//	live, err := dashboard.Load(ctx, store)
+//	s := dashboard.New(live, dashboard.Options{Version: "v1.0.0"})
+//	err = s.Serve(ctx, listener)
 package dashboard
 
 import (
@@ -13,80 +14,58 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/profllm/profllm/pkg/field"
-	"github.com/profllm/profllm/pkg/query"
-	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/store"
+	"github.com/profllm/profllm/pkg/upload"
 )
-
-// Store holds the runs that are shown.
-type Store interface {
-	query.Engine
-	// Run gives back one run and its record as it was stored; ErrNoRun if there is none.
-	Run(ctx context.Context, id string) (*Stored, error)
-	// Runs gives back several, in the order of the ids.
-	Runs(ctx context.Context, ids []string) ([]records.Run, error)
-
-	Presets(ctx context.Context) ([]Preset, error)
-	SetPreset(ctx context.Context, p Preset) error
-	DeletePreset(ctx context.Context, name string) error
-}
-
-// ErrNoRun is the error of a run that is not in the store.
-var ErrNoRun = errors.New("no such run in the store")
-
-// Stored is a run as it was stored.
-type Stored struct {
-	Run    records.Run
-	Record json.RawMessage // result.json
-}
-
-// Preset is a filter that somebody saved, and the page's own settings with it.
-type Preset struct {
-	Name    string          `json:"name" minLength:"1" maxLength:"100"`
-	Filter  json.RawMessage `json:"filter,omitempty"`
-	View    json.RawMessage `json:"view,omitempty"`
-	Created time.Time       `json:"created"`
-}
 
 // Options of a server.
 type Options struct {
-	Version  string // of profllm
-	Token    string // that writes must carry; "" for none
-	ReadOnly bool   // nothing is written
-	Demo     bool   // every run is simulated
-	Hosts    []string
+	Version  string   // of profllm
+	Token    string   // that writes must carry; "" for none
+	ReadOnly bool     // nothing is written
+	Demo     bool     // every run is simulated
+	Hosts    []string // names that the server answers for, besides addresses and localhost
+	// Roots are folders, without links in their names, below which files of runs may be read.
+	Roots []string
+	// Uploads takes files; nil if the server takes none.
+	Uploads *upload.Spool
 }
 
 // Server answers requests.
 type Server struct {
-	store Store
+	store *Live
 	opts  Options
 	mux   *http.ServeMux
 	api   huma.API
+	counts
 }
 
 // New returns a server of a store's runs.
-func New(s Store, o Options) *Server {
-	d := &Server{store: s, opts: o, mux: http.NewServeMux()}
+func New(l *Live, o Options) *Server {
+	d := &Server{store: l, opts: o, mux: http.NewServeMux()}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
+	d.addMetrics()
 	d.addFilters()
 	d.addData()
 	d.addAnalysis()
 	d.addExplore()
 	d.addExport()
+	d.addFiles()
+	d.addUploads()
 	d.addPage()
 	return d
 }
 
 // Handler answers all requests of the server.
-func (d *Server) Handler() http.Handler { return d.guarded(d.mux) }
+func (d *Server) Handler() http.Handler { return d.counted(gzhttp.GzipHandler(d.guarded(d.mux))) }
 
 // config is that of the API: its document names no other server, and answers have no
 // fields beyond their own.
@@ -111,7 +90,7 @@ func failed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrNoRun):
+	case errors.Is(err, store.ErrNotFound):
 		return huma.Error404NotFound(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
 		return huma.NewError(http.StatusGatewayTimeout, "the answer took longer than the time limit; narrow the filter")

@@ -221,7 +221,7 @@ func (s *Store) Restore(ctx context.Context, file string) (n DumpCounts, list []
 	n, err = s.readFile(ctx, file, func(l line) error {
 		switch {
 		case l.Preset != nil:
-			return s.SavePreset(ctx, *l.Preset)
+			return s.SetPreset(ctx, *l.Preset)
 		case l.Former != nil:
 			if err := flush(); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/field"
@@ -98,4 +99,34 @@ func (x *usedField) fieldOf(name string) *field.Field {
 		free.Kind = field.Number
 	}
 	return &free
+}
+
+// Several returns runs in the order of their ids; its error is ErrNotFound if one is not there.
+func (s *Store) Several(ctx context.Context, ids []string) ([]records.Run, error) {
+	found := make(map[string]*Run, len(ids))
+	for some := range slices.Chunk(ids, 500) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = harmless(id)
+		}
+		err := s.each(ctx, s.read, func(r *sql.Rows) error {
+			x, err := scanRun(r)
+			if err == nil {
+				found[x.ID] = x
+			}
+			return err
+		}, "SELECT "+runColumns+" FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE b.id IN ("+marks(len(some))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	list := make([]records.Run, len(ids))
+	for i, id := range ids {
+		x := found[harmless(id)]
+		if x == nil {
+			return nil, fmt.Errorf("%q: %w", id, ErrNotFound)
+		}
+		list[i] = x.Run
+	}
+	return list, nil
 }

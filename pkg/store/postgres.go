@@ -133,6 +133,5 @@ func (*postgres) check(context.Context, *Store) ([]string, error) { return nil, 
 
 // tables are those of a store.
 var tables = []string{
-	"benchmark_runs", "records", "run_texts", "former_records", "removed_runs", "run_fields", "presets", "upload_jobs",
-	"store_numbers",
+	"benchmark_runs", "records", "run_texts", "former_records", "removed_runs", "run_fields", "presets", "store_numbers",
 }

@@ -288,8 +288,9 @@ type Rebuilding struct {
 // Rebuild begins to make the store anew: runs that are put get their rows again, with the
 // folder in which they are now, and End sees to the others.
 func (s *Store) Rebuild(ctx context.Context) (*Rebuilding, error) {
-	last, err := s.Last(ctx)
-	return &Rebuilding{s, last}, err
+	r := &Rebuilding{store: s}
+	err := s.read.QueryRowContext(ctx, "SELECT value FROM store_numbers WHERE name = 'seq'").Scan(&r.before)
+	return r, err
 }
 
 // Put is that of a store.

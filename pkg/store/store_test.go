@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,19 +167,27 @@ func TestUpdates(t *testing.T) {
 }
 
 // Columns in memory follow a store that changes.
-func TestChanges(t *testing.T) {
+func TestFollowed(t *testing.T) {
 	both(t, func(t *testing.T, place string) {
 		s, runs, table := open(t, place), complete(t), columns.New()
 		list := put(t, s, runs...)
-		last, err := s.Changes(ctx(t), 0, table.Put, table.Delete)
+		follow := func(c store.Change) error {
+			if c.Gone {
+				table.Delete(c.ID)
+			} else {
+				table.Put(c.ID, c.Cells)
+			}
+			return nil
+		}
+		last, err := s.Changes(ctx(t), 0, follow)
 		require.NoError(t, err)
 		_, err = s.Delete(ctx(t), list[0].ID)
 		require.NoError(t, err)
 		put(t, s, changed(runs[1]))
-		again, err := s.Changes(ctx(t), last, table.Put, table.Delete)
+		again, err := s.Changes(ctx(t), last, follow)
 		require.NoError(t, err)
 		require.Greater(t, again, last)
-		same, err := s.Changes(ctx(t), again, func(string, []field.Cell) { t.Fatal("nothing is new") }, nil)
+		same, err := s.Changes(ctx(t), again, func(store.Change) error { return errors.New("nothing is new") })
 		require.NoError(t, err)
 		require.Equal(t, again, same)
 		var want []query.Run
@@ -204,40 +213,6 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// covers: UI-6
-func TestPresets(t *testing.T) {
-	both(t, func(t *testing.T, place string) {
-		s := open(t, place)
-		p := store.Preset{Name: "slow ‰", Filter: []byte(`{"field":"median_ttft_ms","min":200}`), View: []byte(`{"tab":"trend"}`)}
-		require.NoError(t, s.SavePreset(ctx(t), p))
-		p.Filter = []byte(`{}`)
-		require.NoError(t, s.SavePreset(ctx(t), p))
-		require.NoError(t, s.SavePreset(ctx(t), store.Preset{Name: "a", Filter: []byte("{}")}))
-		list, err := open(t, place).Presets(ctx(t))
-		require.NoError(t, err)
-		require.Len(t, list, 2)
-		require.Equal(t, "a", list[0].Name)
-		require.JSONEq(t, `{"tab":"trend"}`, string(list[1].View))
-		require.JSONEq(t, `{}`, string(list[1].Filter))
-		require.NoError(t, s.DeletePreset(ctx(t), "a"))
-		require.ErrorIs(t, s.DeletePreset(ctx(t), "a"), store.ErrNotFound)
-		require.ErrorContains(t, s.SavePreset(ctx(t), store.Preset{}), "no name")
-		require.ErrorContains(t, s.SavePreset(ctx(t), store.Preset{Name: "b", Filter: make([]byte, 2<<20)}), "more than")
-
-		require.NoError(t, s.SaveJob(ctx(t), "j1", []byte(`{"state":"queued"}`)))
-		require.NoError(t, s.SaveJob(ctx(t), "j1", []byte(`{"state":"done"}`)))
-		j, err := s.Job(ctx(t), "j1")
-		require.NoError(t, err)
-		require.JSONEq(t, `{"state":"done"}`, string(j.State))
-		_, err = s.Job(ctx(t), "j2")
-		require.ErrorIs(t, err, store.ErrNotFound)
-		require.NoError(t, s.ForgetJobs(ctx(t), j.Changed.Add(time.Second)))
-		jobs, err := s.Jobs(ctx(t))
-		require.NoError(t, err)
-		require.Empty(t, jobs)
-	})
-}
-
 // A backup of either database is restored into the other, with nothing lost, nothing doubled and what
 // is there already kept; a file that was cut off or changed is refused whole.
 //
@@ -247,7 +222,7 @@ func TestBackup(t *testing.T) {
 		s, runs := open(t, place), complete(t)
 		put(t, s, runs...)
 		put(t, s, changed(runs[0]))
-		require.NoError(t, s.SavePreset(ctx(t), store.Preset{Name: "p", Filter: []byte("{}")}))
+		require.NoError(t, s.SetPreset(ctx(t), store.Preset{Name: "p", Filter: []byte("{}")}))
 		file := filepath.Join(t.TempDir(), "backup")
 		n, err := s.Backup(ctx(t), file)
 		require.NoError(t, err)

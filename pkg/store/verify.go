@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/records"
 )
 
@@ -104,13 +103,14 @@ func (x *asking) verifyRuns(ctx context.Context, c *Check, load Load) error {
 		}
 		first := last
 		last = list[len(list)-1].seq
-		err = x.cells(ctx, raw("b.seq > ? AND b.seq <= ?", first, last), func(id string, cells []field.Cell) {
-			for _, cell := range cells {
-				if one := byID[id]; one != nil {
-					one.columns[cell.Field.Name] = cell.Value.String()
-				}
+		read := newCellReader(x.seen)
+		err = x.rows(ctx, func(r *sql.Rows) error {
+			run, err := read.run(r)
+			for _, cell := range run.Cells {
+				byID[run.ID].columns[cell.Field.Name] = cell.Value.String()
 			}
-		})
+			return err
+		}, raw("SELECT "+read.columns()+" FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE b.seq > ? AND b.seq <= ?", first, last))
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func names() []string {
 // question is a random question about runs.
 func (m *maker) question(runs []query.Run) query.Query {
 	all := names()
-	q := query.Query{Filter: m.top(runs)}
+	q := query.Query{Filter: m.top(runs), Within: m.chance(0.2)}
 	for range m.IntN(5) {
 		q.Facets = append(q.Facets, pick(m, all))
 	}
