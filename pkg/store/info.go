@@ -7,20 +7,21 @@ import (
 
 // Info is what a store holds, and how large it may grow.
 type Info struct {
-	Store   string     `json:"store"` // file or URL, without a password
-	Kind    string     `json:"kind"`  // sqlite or postgres
-	Runs    int        `json:"runs"`
-	Formers int        `json:"formers"` // former records
-	Presets int        `json:"presets"`
-	Columns int        `json:"columns"` // of benchmark_runs
-	Bytes   int64      `json:"bytes"`   // on disk
-	PerRun  int64      `json:"per_run"` // bytes; without runs what most need
-	Million int64      `json:"million"` // bytes for 1,000,000 such runs
-	Records int64      `json:"records"` // bytes of the compressed records
-	Version int64      `json:"version"` // of the tables
-	First   *time.Time `json:"first"`   // start of the oldest run
-	Newest  *time.Time `json:"newest"`  // start of the newest run
-	Notes   []string   `json:"notes,omitempty"`
+	Store    string     `json:"store"` // file or URL, without a password
+	Kind     string     `json:"kind"`  // sqlite or postgres
+	Runs     int        `json:"runs"`
+	Formers  int        `json:"formers"` // former records
+	Presets  int        `json:"presets"`
+	Columns  int        `json:"columns"`  // of benchmark_runs
+	Bytes    int64      `json:"bytes"`    // on disk
+	PerRun   int64      `json:"per_run"`  // bytes; without runs what most need
+	Measured bool       `json:"measured"` // per_run is that of this store
+	Million  int64      `json:"million"`  // bytes for 1,000,000 such runs
+	Records  int64      `json:"records"`  // bytes of the compressed records
+	Version  int64      `json:"version"`  // of the tables
+	First    *time.Time `json:"first"`    // start of the oldest run
+	Newest   *time.Time `json:"newest"`   // start of the newest run
+	Notes    []string   `json:"notes,omitempty"`
 }
 
 // usual is what a run needs, in bytes: measured on records of 10 to 25 kB.
@@ -43,7 +44,7 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 		return i, err
 	}
 	if i.PerRun = usual; i.Runs >= 100 { // of fewer, the empty tables are most
-		i.PerRun = i.Bytes / int64(i.Runs)
+		i.PerRun, i.Measured = i.Bytes/int64(i.Runs), true
 	}
 	i.Million = i.PerRun * 1_000_000
 	return i, nil
