@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
@@ -36,27 +39,46 @@ func (s *Store) Put(ctx context.Context, runs []records.Run) ([]Outcome, error) 
 
 func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuilding) ([]Outcome, error) {
 	list := make([]Outcome, len(runs))
-	rows := make([]*row, 0, len(runs))
-	places := make([]int, 0, len(runs))
+	made := make([]*row, len(runs))
 	now := s.now().UnixMilli()
-	for i := range runs {
-		r := &runs[i]
-		if why := unfit(r); why != "" {
+	inParallel(len(runs), func(i int) {
+		why := unfit(&runs[i])
+		if why == "" {
+			var err error
+			if made[i], err = newRow(&runs[i], now); err != nil {
+				why = err.Error()
+			}
+		}
+		if why != "" {
 			list[i] = Outcome{Did: Refused, Why: why}
-			continue
 		}
-		one, err := newRow(r, now)
-		if err != nil {
-			list[i] = Outcome{Did: Refused, Why: err.Error()}
-			continue
+	})
+	var rows []*row
+	var places []int
+	for i, r := range made {
+		if r != nil {
+			rows, places = append(rows, r), append(places, i)
 		}
-		rows, places = append(rows, one), append(places, i)
 	}
 	outcomes, err := s.put(ctx, rows, again)
 	for i, o := range outcomes {
 		list[places[i]] = o
 	}
 	return list, err
+}
+
+// inParallel calls do for 0 to n-1 on all processors.
+func inParallel(n int, do func(i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // put stores rows in one transaction.

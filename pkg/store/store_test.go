@@ -20,12 +20,6 @@ import (
 	"github.com/profllm/profllm/pkg/store"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	pgtest.Stop()
-	os.Exit(code)
-}
-
 // both runs a test on an empty store of each database.
 func both(t *testing.T, test func(t *testing.T, place string)) {
 	t.Helper()
