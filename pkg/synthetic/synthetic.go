@@ -60,10 +60,18 @@ func (g *Generator) Run(i int) records.Run {
 		Dir: fmt.Sprintf("synthetic/%s/%s", d.began.Format("2006-01"), r.RunID),
 		Case: records.Case{
 			Scenario: d.suite.scenario, Test: d.suite.test, Step: d.step,
-			Point: fmt.Sprintf("max_concurrency=%d tensor_parallel_size=%d", d.concurrency, d.tp), Repeat: d.repeat,
+			Point: d.title(), Repeat: d.repeat,
 		},
 		Result: r, Settings: r.Config.Settings,
 	}
+}
+
+// title is what a sweep chose; nothing of a service.
+func (d *drawn) title() string {
+	if d.step == 0 {
+		return ""
+	}
+	return fmt.Sprintf("max_concurrency=%d tensor_parallel_size=%d", d.concurrency, d.tp)
 }
 
 // Regression is a release of an engine whose tokens come later than those of the release before.
@@ -87,11 +95,12 @@ func Regressions() []Regression {
 
 // drawn is what chance decided of a run.
 type drawn struct {
-	*rand.Rand
-	id     string
-	began  time.Time
-	suite  suite
-	engine engine
+	*rand.Rand            // of this run alone
+	fixed      *rand.Rand // of all runs of its service or sweep
+	id         string
+	began      time.Time
+	suite      suite
+	engine     engine
 	release
 	gpu                     gpu
 	model                   model
@@ -109,18 +118,70 @@ type drawn struct {
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// draw decides what a run is.
+// draw decides what a run is. Every third is of a service that is measured again and again with the same
+// settings; the others are points of sweeps.
 func (g *Generator) draw(i int) *drawn {
 	r := rand.New(rand.NewPCG(g.seed, uint64(i)))
 	step := Span / time.Duration(max(g.n, 1))
 	began := g.end.Add(-Span + time.Duration(i)*step + time.Duration(r.Float64()*float64(step))).Truncate(time.Second)
-	d := &drawn{Rand: r, began: began, suite: suites[zipf(r, len(suites))]}
+	var d *drawn
+	if i%3 == 0 {
+		d = g.service(i / 3 % services)
+	} else {
+		at := i - i/3 - 1 // among the points of sweeps
+		d = g.sweep(at / points)
+		d.point(at/points, at%points)
+	}
+	d.Rand, d.began = r, began
 	d.id = fmt.Sprintf("exp_%s_%06x", began.Format("20060102_150405"), (i^r.IntN(1<<4)<<20)&0xffffff)
-	d.engine = engines[zipf(r, len(engines))]
 	d.release = d.engine.at(1 - float64(g.end.Sub(began))/float64(Span))
+	if r.Float64() < 0.05 {
+		d.fault = &faults[zipf(r, len(faults))]
+	}
+	return d
+}
+
+// What there is of each: services that are measured for all of the time, and points of a sweep.
+const (
+	services = 6
+	points   = 40
+)
+
+// service is one that runs every night.
+func (g *Generator) service(n int) *drawn {
+	d := settings(rand.New(rand.NewPCG(g.seed+1, uint64(n))))
+	d.suite, d.rate, d.step, d.repeat = suites[n%len(suites)], 0, 0, 0
+	d.suite.scenario, d.suite.name = "nightly", "nightly/"+d.suite.test
+	d.engine, d.model = engines[n%2], models[n%len(models)] // not two of the same
+	d.tp = max(d.model.leastTP, d.tp)
+	return d
+}
+
+// sweep is a sweep without its point.
+func (g *Generator) sweep(n int) *drawn { return settings(rand.New(rand.NewPCG(g.seed+2, uint64(n)))) }
+
+// point sets what the points of a sweep differ in: the concurrency, and one setting besides.
+func (d *drawn) point(sweep, n int) {
+	d.rate, d.repeat, d.step = 0, 0, n+1
+	d.concurrency = 1 << (n % 10)
+	d.prompts = 10 * d.concurrency
+	switch other := n / 10; sweep % 4 {
+	case 0:
+		d.tp, d.dp = max(d.model.leastTP, 1)<<other, 1
+	case 1:
+		d.quantized, d.cache = other%2 == 1, other/2 == 1
+	case 2:
+		d.seqs = 32 << other
+	case 3:
+		d.eager, d.spec = other%2 == 1, other/2 == 1
+	}
+}
+
+// settings are those of a service.
+func settings(r *rand.Rand) *drawn {
+	d := &drawn{fixed: r, suite: suites[zipf(r, len(suites))], engine: engines[zipf(r, len(engines))]}
 	d.gpu, d.model = gpus[zipf(r, len(gpus))], models[zipf(r, len(models))]
-	d.tp = max(d.model.leastTP, 1<<r.IntN(4))
-	d.dp = 1
+	d.tp, d.dp = max(d.model.leastTP, 1<<r.IntN(4)), 1
 	if r.Float64() < 0.25 {
 		d.dp = 2 << r.IntN(2)
 	}
@@ -138,10 +199,6 @@ func (g *Generator) draw(i int) *drawn {
 	d.quantized, d.eager = r.Float64() < 0.3, r.Float64() < 0.05
 	d.cache, d.spec = r.Float64() < 0.8, r.Float64() < 0.1
 	d.launcher = pick(r, []string{"pyxis", "pyxis", "apptainer", "docker", "bare"})
-	d.step, d.repeat = 1+r.IntN(24), r.IntN(4)
-	if r.Float64() < 0.05 {
-		d.fault = &faults[zipf(r, len(faults))]
-	}
 	return d
 }
 
