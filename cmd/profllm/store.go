@@ -42,6 +42,37 @@ func (f storeFlag) open(ctx context.Context, a *app, create bool) (*store.Store,
 	return s, nil
 }
 
+// alsoStoreFlag names a store that a command fills besides what it does.
+type alsoStoreFlag struct {
+	Store string `env:"PROFLLM_STORE" meant:"database,db" placeholder:"FILE|URL" help:"Also store the records: in a file of SQLite, or postgres://USER@HOST/DATABASE."`
+}
+
+// keep stores the records below paths, if a store is named.
+func (f alsoStoreFlag) keep(ctx context.Context, a *app, paths ...string) error {
+	if f.Store == "" || ctx.Err() != nil {
+		return nil
+	}
+	runs, done, err := a.loadRuns(ctx, paths...)
+	defer done()
+	if err != nil {
+		return err
+	}
+	s, err := storeFlag{f.Store}.open(ctx, a, true)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	d := newFill("store-fill", s)
+	if err := a.fillStore(ctx, s.Put, runs, d); err != nil {
+		return err
+	}
+	a.logf("%s", filled(d))
+	if d.Refused > 0 {
+		return exit(exitInvalid)
+	}
+	return nil
+}
+
 type storeFillCmd struct {
 	storeFlag
 	placeFlags
