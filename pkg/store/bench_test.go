@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -31,7 +32,7 @@ func madeUp(n int) []records.Run {
 // benchmarkEach runs a benchmark on both databases.
 func benchmarkEach(b *testing.B, bench func(b *testing.B, place string)) {
 	b.Run("sqlite", func(b *testing.B) { bench(b, filepath.Join(b.TempDir(), "runs.db")) })
-	b.Run("postgres", func(b *testing.B) { bench(b, pgtest.Database(b)) })
+	b.Run("postgres", func(b *testing.B) { bench(b, pgtest.Database(b, os.Environ())) })
 }
 
 // cpu is what this process has computed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -47,7 +48,7 @@ func (c *celled) Delete(id string) {
 func TestEngine(t *testing.T) {
 	for name, place := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "runs.db") },
-		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+		"postgres": func(t *testing.T) string { return pgtest.Database(t, os.Environ()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			querytest.Run(t, func(t *testing.T, runs []query.Run) query.Engine {

@@ -191,7 +191,7 @@ func TestNetworkFileSystem(t *testing.T) {
 // places are a new store of each database.
 var places = map[string]func(t *testing.T) string{
 	"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "runs.db") },
-	"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+	"postgres": func(t *testing.T) string { return pgtest.Database(t, os.Environ()) },
 }
 
 // A store of a release that knew fewer fields, and one of another kind, gets their columns, and its rows
@@ -298,7 +298,7 @@ func TestAtOnce(t *testing.T) {
 //
 // covers: SM-4
 func TestRestartedDatabase(t *testing.T) {
-	server := pgtest.New(t)
+	server := pgtest.New(t, os.Environ())
 	s, err := Open(t.Context(), server.Database(t), Options{})
 	require.NoError(t, err)
 	defer s.Close()

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Did is what Put did with a run.
@@ -41,7 +40,7 @@ func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuildi
 	list := make([]Outcome, len(runs))
 	made := make([]*row, len(runs))
 	now := s.now().UnixMilli()
-	inParallel(len(runs), func(i int) {
+	run.AtOnce(len(runs), runtime.GOMAXPROCS(0), func(i int) { // compressing takes most of the time
 		why := unfit(&runs[i])
 		if why == "" {
 			var err error
@@ -65,20 +64,6 @@ func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuildi
 		list[places[i]] = o
 	}
 	return list, err
-}
-
-// inParallel calls do for 0 to n-1 on all processors.
-func inParallel(n int, do func(i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
-	}
-	all.Wait()
 }
 
 // put stores rows in one transaction.
@@ -154,14 +139,14 @@ func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored,
 	known := map[string][]*stored{}
 	for some := range slices.Chunk(ids, 500) {
 		err := c.each(ctx, c.tx, func(r *sql.Rows) error {
-			var run, dir sql.NullString
+			var name, dir sql.NullString
 			x := &stored{}
-			if err := r.Scan(&x.seq, &x.id, &x.hash, &x.setup, &run, &dir); err != nil {
+			if err := r.Scan(&x.seq, &x.id, &x.hash, &x.setup, &name, &dir); err != nil {
 				return err
 			}
 			x.dir = dir.String
-			if !slices.ContainsFunc(known[run.String], func(o *stored) bool { return o.id == x.id }) {
-				known[run.String] = append(known[run.String], x)
+			if !slices.ContainsFunc(known[name.String], func(o *stored) bool { return o.id == x.id }) {
+				known[name.String] = append(known[name.String], x)
 			}
 			return nil
 		}, "SELECT seq, id, record_hash, setup_hash, run_id, dir FROM benchmark_runs WHERE run_id IN ("+marks(len(some))+") ORDER BY id", some...)
@@ -175,8 +160,8 @@ func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored,
 // settle says what becomes of a row, and gives it its id if it is to be written. With move, a run that is
 // found in another folder than before is written as well.
 func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored, move bool) (Outcome, error) {
-	run := harmless(r.run.Result.RunID)
-	list := known[run]
+	name := harmless(r.run.Result.RunID)
+	list := known[name]
 	for _, same := range []func(*stored) bool{
 		func(x *stored) bool { return x.hash == r.hash },
 		func(x *stored) bool { return x.dir == harmless(r.run.Dir) && x.dir != "" },
@@ -186,16 +171,16 @@ func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored,
 			return c.again(ctx, r, list[i], move)
 		}
 	}
-	r.id = freeID(run, list)
-	known[run] = append(list, &stored{id: r.id, hash: r.hash, setup: r.setup, dir: harmless(r.run.Dir), row: r})
+	r.id = freeID(name, list)
+	known[name] = append(list, &stored{id: r.id, hash: r.hash, setup: r.setup, dir: harmless(r.run.Dir), row: r})
 	return Outcome{ID: r.id, Did: Stored}, nil
 }
 
 // freeID is an id for a run whose run id others have as well.
-func freeID(run string, others []*stored) string {
-	id := run
+func freeID(name string, others []*stored) string {
+	id := name
 	for n := 2; slices.ContainsFunc(others, func(x *stored) bool { return x.id == id }); n++ {
-		id = fmt.Sprintf("%s~%d", run, n)
+		id = fmt.Sprintf("%s~%d", name, n)
 	}
 	return id
 }

@@ -24,7 +24,7 @@ import (
 func both(t *testing.T, test func(t *testing.T, place string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "runs.db")) })
-	t.Run("postgres", func(t *testing.T) { test(t, pgtest.Database(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, pgtest.Database(t, os.Environ())) })
 }
 
 func open(t testing.TB, place string) *store.Store {
