@@ -14,16 +14,16 @@ import (
 
 // Check is what Verify found.
 type Check struct {
-	Store    string    `json:"store"`    // file or URL, without a password
-	Runs     int       `json:"runs"`     // that were read whole
-	Formers  int       `json:"formers"`  // former records that were read whole
-	Compared int       `json:"compared"` // runs whose result folders were compared
-	Gone     int       `json:"gone"`     // runs whose result folders are no more: only the store has them
-	Problems []Problem `json:"problems"` // none: the store is intact
+	Store    string  `json:"store"`    // file or URL, without a password
+	Runs     int     `json:"runs"`     // that were read whole
+	Formers  int     `json:"formers"`  // former records that were read whole
+	Compared int     `json:"compared"` // runs whose result folders were compared
+	Gone     int     `json:"gone"`     // runs whose result folders are no more: only the store has them
+	Problems []Fault `json:"problems"` // none: the store is intact
 }
 
-// Problem is one thing that is wrong in a store.
-type Problem struct {
+// Fault is one thing that is wrong in a store.
+type Fault struct {
 	ID   string `json:"id,omitempty"` // of the run
 	What string `json:"what"`
 }
@@ -35,7 +35,7 @@ type Load func(dir string) ([]records.Run, error)
 // it, and the tables belong together. With load, it compares the records with those of the
 // result folders.
 func (s *Store) Verify(ctx context.Context, load Load) (*Check, error) {
-	c := &Check{Store: s.place, Problems: []Problem{}}
+	c := &Check{Store: s.place, Problems: []Fault{}}
 	lines, err := s.sql.check(ctx, s)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s *Store) Verify(ctx context.Context, load Load) (*Check, error) {
 }
 
 func (c *Check) add(id, format string, args ...any) {
-	c.Problems = append(c.Problems, Problem{id, fmt.Sprintf(format, args...)})
+	c.Problems = append(c.Problems, Fault{id, fmt.Sprintf(format, args...)})
 }
 
 // counts are 0 in a store whose tables belong together.
