@@ -1,0 +1,82 @@
+// What the page asks the server: one question for each change of the filter.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { createContext, useContext } from 'react'
+import { api, type Answer, type Field, type Options, type Query } from './api'
+import { parts } from './filter'
+import type { State } from './state'
+
+export interface Known {
+  options: Options
+  fields: Map<string, Field>
+}
+
+export const KnownContext = createContext<Known>({
+  options: { runs: 0, fields: [], defaults: { facets: [], metrics: [], columns: [] } },
+  fields: new Map(),
+})
+
+export const useKnown = () => useContext(KnownContext)
+
+export function useOptions() {
+  return useQuery({ queryKey: ['options'], queryFn: ({ signal }) => api.options(signal) })
+}
+
+export const pageSize = 200
+export const mostPoints = 10_000
+
+/** The facets that are open until someone opens or closes one. */
+export function openFacets(s: State, k: Known): string[] {
+  return s.facets ?? k.options.defaults.facets.filter((n) => (k.fields.get(n)?.distinct ?? 0) > 1).slice(0, 8)
+}
+
+export function columnsOf(s: State, k: Known): string[] {
+  return (s.columns ?? k.options.defaults.columns).filter((n) => k.fields.has(n))
+}
+
+/** Fields of every row besides the columns: they label it. */
+export const labels = ['case', 'verdict', 'kind']
+
+export function rowFields(columns: string[]): string[] {
+  return [...new Set([...labels, ...columns])]
+}
+
+export function axes(s: State, k: Known): { x: string; y: string; colour?: string } {
+  const known = (names: (string | undefined)[]) => names.find((n) => n !== undefined && k.fields.has(n))
+  const metrics = k.options.defaults.metrics
+  return {
+    x: known([s.x, 'median_ttft_ms', 'mean_ttft_ms', ...metrics]) ?? '',
+    y: known([s.y, 'output_throughput_per_gpu', 'output_throughput', ...metrics]) ?? '',
+    colour: s.colour === '' ? undefined : known([s.colour, 'gpu', 'engine_version']),
+  }
+}
+
+function rowsOf(s: State, k: Known): Query['rows'] {
+  if (s.view === 'table') return { fields: rowFields(columnsOf(s, k)), sort: s.sort, offset: 0, limit: pageSize }
+  if (s.view !== 'scatter') return undefined
+  const { x, y, colour } = axes(s, k)
+  return { fields: [...new Set([...labels, x, y, ...(colour ? [colour] : [])])], limit: mostPoints }
+}
+
+/** The one question of the whole page: counts, facets, statistics and rows. */
+export function useAnswer(s: State, k: Known) {
+  const facets = [...new Set(['verdict', 'kind', ...openFacets(s, k)])].filter((n) => k.fields.has(n))
+  const query: Query = { filter: s.filter, facets, metrics: k.options.defaults.metrics, rows: rowsOf(s, k) }
+  return useQuery<Answer>({
+    queryKey: ['apply', query],
+    queryFn: ({ signal }) => api.apply(query, signal),
+    placeholderData: keepPreviousData,
+    enabled: k.options.runs > 0,
+  })
+}
+
+/** How many of the matching runs have each value of verdict or kind. */
+export function countsOf(a: Answer, field: string, s: State): Map<string, number> {
+  const facet = a.facets?.find((f) => f.field === field)
+  const counts = new Map<string, number>()
+  const own = parts(s.filter).filter((p) => p.field === field && p.in !== undefined)
+  for (const c of facet?.values ?? []) {
+    const chosen = own.every((p) => p.in?.includes(c.value))
+    counts.set(String(c.value), chosen ? c.runs : 0)
+  }
+  return counts
+}
