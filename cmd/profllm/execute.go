@@ -128,6 +128,7 @@ func gpuReader() gpu.Reader {
 type cli struct {
 	Slurm      slurmCmd      `cmd:"" help:"Plan, submit and follow jobs on a Slurm cluster."`
 	Kube       kubeCmd       `cmd:"" meant:"kubernetes,k8s" help:"Plan, submit and follow runs on a Kubernetes cluster."`
+	Dashboard  dashboardCmd  `cmd:"" meant:"ui,web,grafana" help:"Serve results as a page and an HTTP API."`
 	Collect    collectCmd    `cmd:"" meant:"judge" help:"Read finished runs, judge them and write result.json."`
 	Why        whyCmd        `cmd:"" meant:"explain,debug,analyze" help:"Find the first cause of a failure in a run or in any logs."`
 	Profile    profileCmd    `cmd:"" meant:"traces,nsys,perfetto,torch" help:"List the traces of profiled runs and how to open them."`

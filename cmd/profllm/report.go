@@ -94,6 +94,7 @@ type reportCmd struct {
 	Output string `meant:"format" enum:"text,json,csv,markdown,prometheus,otava" default:"text" help:"One of ${enum}; csv has one line per run; prometheus has the newest run of each series, for a textfile collector; otava is a CSV for Apache Otava."`
 	pageFlag
 	priceFlag
+	filterFlag
 	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	GroupBy  []string `placeholder:"KEY" help:"Compare only runs with equal values of these keys, such as bench_cmd_args.max_concurrency; replaces group_by of the files."`
 	Metric   string   `default:"throughput" help:"Metric that ranks the points of a sweep: a key of results, or CloudAI's name of a metric."`
@@ -118,6 +119,9 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 	runs, done, err := a.loadRuns(ctx, paths...)
 	defer done()
 	if err != nil {
+		return err
+	}
+	if runs, err = c.choose(runs); err != nil {
 		return err
 	}
 	c.price(runs)

@@ -10,6 +10,7 @@ import (
 type trendCmd struct {
 	reportFlags
 	placeFlags
+	filterFlag
 	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 	Metric []string `placeholder:"KEY" help:"Judge these metrics instead of throughput, TTFT, TPOT and accuracy: keys of results; fewer need fewer runs."`
 	By     []string `placeholder:"KEY" help:"Runs of a test with equal values of these keys form a series, even if other settings differ; default: runs with the same configuration."`
@@ -34,6 +35,9 @@ func (c trendCmd) Run(ctx context.Context, a *app) error {
 	runs, done, err := a.loadRuns(ctx, paths...)
 	defer done()
 	if err != nil {
+		return err
+	}
+	if runs, err = c.choose(runs); err != nil {
 		return err
 	}
 	for i := range runs {

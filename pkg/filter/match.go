@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/records"
 )
 
 // Matches reports whether a run with these values meets the filter.
@@ -60,4 +61,18 @@ func (x *Condition) within(v field.Value) bool {
 // Contains reports whether a text value has a text in it, without regard to capitals.
 func Contains(v field.Value, s string) bool {
 	return v.Has() && !v.IsNumber() && strings.Contains(strings.ToLower(v.Text), strings.ToLower(s))
+}
+
+// Choose gives the runs that meet the filter.
+func (f *Filter) Choose(runs []records.Run) []records.Run {
+	if f.Empty() {
+		return runs
+	}
+	var chosen []records.Run
+	for i := range runs {
+		if f.Matches(field.Of(&runs[i])) {
+			chosen = append(chosen, runs[i])
+		}
+	}
+	return chosen
 }

@@ -40,7 +40,7 @@ func (n Naive) Query(_ context.Context, q Query) (*Answer, error) {
 	hits := n.meeting(q.Filter)
 	a := &Answer{Runs: len(n), Matches: len(hits)}
 	for _, name := range q.Facets {
-		a.Facets = append(a.Facets, n.facet(q.Filter, name))
+		a.Facets = append(a.Facets, n.facet(q.FilterOf(name), name))
 	}
 	for _, name := range q.Metrics {
 		a.Metrics = append(a.Metrics, hits.stats(name))
@@ -72,9 +72,9 @@ func (n Naive) meeting(f *filter.Filter) Naive {
 	return hits
 }
 
-// facet counts the values of a field without the filter's own conditions on it.
+// facet counts the values of a field among the runs that meet a filter.
 func (n Naive) facet(f *filter.Filter, name string) Facet {
-	hits := n.meeting(f.Without(name))
+	hits := n.meeting(f)
 	out := Facet{Field: name}
 	counts := map[field.Value]int{}
 	for i := range hits {

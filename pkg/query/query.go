@@ -25,6 +25,7 @@ const (
 type Query struct {
 	Filter  *filter.Filter `json:"filter,omitempty"`
 	Facets  []string       `json:"facets,omitempty"`  // fields whose values are counted
+	Within  bool           `json:"within,omitempty"`  // facets count only runs that meet all of the filter
 	Metrics []string       `json:"metrics,omitempty"` // fields whose smallest, largest and mean value is wanted
 	Rows    *Rows          `json:"rows,omitempty"`
 }
@@ -53,8 +54,17 @@ type Answer struct {
 	Rows    *Table  `json:"rows,omitempty"`
 }
 
-// Facet is the values of a field among the runs that meet the filter without its own conditions on
-// that field, so that a page shows what else could be chosen.
+// FilterOf is the filter of a facet's runs: without its own conditions on the field, unless
+// they too are to hold.
+func (q *Query) FilterOf(facet string) *filter.Filter {
+	if q.Within {
+		return q.Filter
+	}
+	return q.Filter.Without(facet)
+}
+
+// Facet is the values of a field among the runs that meet the filter. Without Query.Within, the
+// filter's own conditions on the field are left out, so that a page shows what else could be chosen.
 type Facet struct {
 	Field   string  `json:"field"`
 	Values  []Count `json:"values,omitempty"`  // the most frequent first, equals by their order; at most MaxValues

@@ -1,0 +1,194 @@
+package dashboard
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/filter"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/pareto"
+	"github.com/profllm/profllm/pkg/query"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+func (d *Server) addAnalysis() {
+	op := func(id, summary string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: http.MethodPost, Path: "/api/analysis/" + id, Summary: summary, MaxBodyBytes: maxQuery,
+		}
+	}
+	huma.Register(d.api, op("trends", "Series of runs over time, with the changes that are more than noise"), d.trends)
+	huma.Register(d.api, op("regression", "The series whose last change is for the worse"), d.regression)
+	huma.Register(d.api, op("pareto", "The runs that no other run beats in both of two metrics"), d.pareto)
+}
+
+type trendsInput struct {
+	Body struct {
+		Filter  *filter.Filter `json:"filter,omitempty"`
+		Metrics []string       `json:"metrics,omitempty" doc:"default: throughput, TTFT, TPOT and accuracy"`
+		By      []string       `json:"by,omitempty" doc:"settings whose equal values make runs of a test a series; default: the whole configuration"`
+	}
+}
+
+type trendsAnswer struct {
+	Body struct {
+		Said   []format.Paragraph `json:"said"`
+		Report *report.Report     `json:"report" doc:"as profllm trend prints it with --output json"`
+		Starts [][]seriesStart    `json:"starts" doc:"the points of each trend, oldest first"`
+	}
+}
+
+// seriesStart is what a point of a series is of.
+type seriesStart struct {
+	ID   string  `json:"id"`
+	Time float64 `json:"time" doc:"Unix milliseconds"`
+}
+
+func (d *Server) trends(ctx context.Context, in *trendsInput) (*trendsAnswer, error) {
+	r, err := d.trace(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return answerOf(r), nil
+}
+
+// regression gives the series that got worse.
+func (d *Server) regression(ctx context.Context, in *trendsInput) (*trendsAnswer, error) {
+	r, err := d.trace(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	worse := *r
+	worse.Trends = nil
+	for _, t := range r.Trends {
+		if t.Verdict == report.Regressed {
+			worse.Trends = append(worse.Trends, t)
+		}
+	}
+	return answerOf(&worse), nil
+}
+
+func answerOf(r *report.Report) *trendsAnswer {
+	a := &trendsAnswer{}
+	a.Body.Report, a.Body.Said = r, format.Paragraphs(r)
+	for _, t := range r.Trends {
+		var starts []seriesStart
+		for _, s := range t.ByStart {
+			first := s.Runs[0]
+			starts = append(starts, seriesStart{first.Result.RunID, float64(first.Began().UnixMilli())})
+		}
+		a.Body.Starts = append(a.Body.Starts, starts)
+	}
+	return a
+}
+
+// trace judges series as profllm trend does.
+func (d *Server) trace(ctx context.Context, in *trendsInput) (*report.Report, error) {
+	metrics, err := metricsOf(in.Body.Metrics)
+	if err != nil {
+		return nil, refused(err)
+	}
+	runs, err := d.these(ctx, in.Body.Filter)
+	if err != nil {
+		return nil, err
+	}
+	if err := records.UnknownKeys(runs, in.Body.By); err != nil {
+		return nil, refused(err)
+	}
+	r, err := report.Trace(runs, metrics, in.Body.By)
+	return r, failed(err)
+}
+
+type paretoInput struct {
+	Body struct {
+		Filter *filter.Filter `json:"filter,omitempty"`
+		X      string         `json:"x"`
+		Y      string         `json:"y"`
+	}
+}
+
+type paretoAnswer struct {
+	Body struct {
+		IDs []string `json:"ids" doc:"from the smallest x"`
+	}
+}
+
+// pareto finds the frontier among the valid runs: what is suspect must not stand as the best.
+func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, error) {
+	axes := []string{in.Body.X, in.Body.Y}
+	signs, err := betterSides(axes)
+	if err != nil {
+		return nil, refused(err)
+	}
+	f := &filter.Filter{And: []filter.Filter{{Condition: filter.Condition{
+		Field: "verdict", In: []field.Value{field.OfText(string(result.VerdictValid))},
+	}}}}
+	if in.Body.Filter != nil {
+		f.And = append(f.And, *in.Body.Filter)
+	}
+	var points []pareto.Point
+	var ids []string
+	for t, err := range d.pages(ctx, f, &query.Rows{Fields: axes, Sort: []query.Order{{Field: axes[0]}}}) {
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range t.IDs {
+			if x, y := t.Columns[0][i], t.Columns[1][i]; x.IsNumber() && y.IsNumber() {
+				points = append(points, pareto.Point{PerUser: x.Number * signs[0], PerGPU: y.Number * signs[1]})
+				ids = append(ids, id)
+			}
+		}
+	}
+	a := &paretoAnswer{}
+	a.Body.IDs = []string{}
+	for _, i := range pareto.Frontier(points) {
+		a.Body.IDs = append(a.Body.IDs, ids[i])
+	}
+	return a, nil
+}
+
+// betterSides gives 1 for each metric of which more is better, -1 for others.
+func betterSides(names []string) ([]float64, error) {
+	var signs []float64
+	for _, name := range names {
+		f, err := field.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		if f.Better == metric.Lower {
+			signs = append(signs, -1)
+		} else {
+			signs = append(signs, 1)
+		}
+	}
+	return signs, nil
+}
+
+// pages gives the rows of all runs that meet a filter, a part at a time.
+func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) iter.Seq2[*query.Table, error] {
+	return func(yield func(*query.Table, error) bool) {
+		q := query.Query{Filter: f, Rows: rows}
+		rows.Limit = query.MaxRows
+		if err := q.Check(); err != nil {
+			yield(nil, refused(err))
+			return
+		}
+		for ; ; rows.Offset += rows.Limit {
+			got, err := d.store.Query(ctx, q)
+			if err != nil {
+				yield(nil, failed(err))
+				return
+			}
+			if !yield(got.Rows, nil) || rows.Offset+rows.Limit >= got.Matches {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/dashboard"
+	"github.com/profllm/profllm/pkg/records"
+)
+
+// api is a server of the records of a release, with the document that its answers are held
+// against.
+type api struct {
+	*httptest.Server
+	t       *testing.T
+	runs    []records.Run
+	schemas map[string]json.RawMessage
+	paths   map[string]map[string]operation
+}
+
+type operation struct {
+	Responses map[string]struct {
+		Content map[string]struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"content"`
+	} `json:"responses"`
+}
+
+func newAPI(t *testing.T, o dashboard.Options) *api {
+	t.Helper()
+	runs, err := records.Load("../result/testdata/releases")
+	require.NoError(t, err)
+	a := &api{t: t, runs: runs}
+	a.Server = httptest.NewServer(dashboard.New(dashboard.NewMemory(runs), o).Handler())
+	t.Cleanup(a.Close)
+	status, body := a.ask(http.MethodGet, "/api/openapi.json", "")
+	require.Equal(t, http.StatusOK, status)
+	var document struct {
+		OpenAPI    string                          `json:"openapi"`
+		Paths      map[string]map[string]operation `json:"paths"`
+		Components struct {
+			Schemas map[string]json.RawMessage `json:"schemas"`
+		} `json:"components"`
+	}
+	require.NoError(t, json.Unmarshal(body, &document))
+	require.Equal(t, "3.1.0", document.OpenAPI)
+	a.paths, a.schemas = document.Paths, document.Components.Schemas
+	return a
+}
+
+// ask sends a request as a page of the same server does.
+func (a *api) ask(method, path, body string, headers ...string) (status int, answer []byte) {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), method, a.URL+path, strings.NewReader(body))
+	require.NoError(a.t, err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got, err := http.DefaultClient.Do(r)
+	require.NoError(a.t, err)
+	defer got.Body.Close()
+	answer, err = io.ReadAll(got.Body)
+	require.NoError(a.t, err)
+	return got.StatusCode, answer
+}
+
+// as asks, wants success and an answer as the document promises for the path, and reads it.
+func as[T any](a *api, method, path, documented, body string) T {
+	a.t.Helper()
+	status, answer := a.ask(method, path, body)
+	require.Equal(a.t, http.StatusOK, status, "%s", answer)
+	op, ok := a.paths[documented][strings.ToLower(method)]
+	require.True(a.t, ok, "the document has no %s %s", method, documented)
+	a.holds(op.Responses["200"].Content["application/json"].Schema, answer)
+	var v T
+	require.NoError(a.t, json.Unmarshal(answer, &v))
+	return v
+}
+
+// holds checks JSON against a schema of the document.
+func (a *api) holds(schema json.RawMessage, data []byte) {
+	a.t.Helper()
+	require.NotEmpty(a.t, schema)
+	whole, err := json.Marshal(map[string]any{"$defs": a.schemas, "allOf": []json.RawMessage{schema}})
+	require.NoError(a.t, err)
+	var s jsonschema.Schema
+	require.NoError(a.t, json.Unmarshal([]byte(strings.ReplaceAll(string(whole), "#/components/schemas/", "#/$defs/")), &s))
+	resolved, err := s.Resolve(nil)
+	require.NoError(a.t, err)
+	var v any
+	require.NoError(a.t, json.Unmarshal(data, &v))
+	require.NoError(a.t, resolved.Validate(v), "%s", data)
+}
+
+type anything = map[string]any
+
+// covers: API-5, API-6, API-9, API-10, API-11, API-12, API-15, API-16, DASH-6
+func TestAnswersAreAsTheDocumentSays(t *testing.T) {
+	a := newAPI(t, dashboard.Options{Version: "v1"})
+	two := `{"runs": ["` + a.runs[0].Result.RunID + `", "` + a.runs[1].Result.RunID + `"]}`
+	for _, c := range []struct{ method, path, documented, body string }{
+		{"GET", "/api/health", "", ""},
+		{"GET", "/api/ready", "", ""},
+		{"GET", "/api/filters/options", "", ""},
+		{"POST", "/api/filters/apply", "", `{"facets": ["gpu", "median_ttft_ms"], "metrics": ["median_ttft_ms", "gpus"],
+			"filter": {"or": [{"field": "verdict", "in": ["valid"]}, {"not": {"field": "gpu", "has": true}}]},
+			"rows": {"fields": ["case", "median_ttft_ms"], "sort": [{"field": "median_ttft_ms"}], "limit": 5}}`},
+		{"GET", "/api/filters/presets", "", ""},
+		{"GET", "/api/data/experiments?sort=-median_ttft_ms&limit=3&filter=" + `%7B%22field%22%3A%22verdict%22%2C%22has%22%3Atrue%7D`,
+			"/api/data/experiments", ""},
+		{"GET", "/api/data/experiments/" + a.runs[0].Result.RunID, "/api/data/experiments/{id}", ""},
+		{"GET", "/api/data/summary", "", ""},
+		{"POST", "/api/data/compare", "", two},
+		{"POST", "/api/data/compare", "", `{"a": {"field": "test", "in": ["sweep"]}, "b": {"field": "test", "in": ["ray"]}}`},
+		{"POST", "/api/analysis/trends", "", `{"filter": {"field": "median_ttft_ms", "has": true}}`},
+		{"POST", "/api/analysis/regression", "", `{"metrics": ["median_ttft_ms"]}`},
+		{"POST", "/api/analysis/pareto", "", `{"x": "median_ttft_ms", "y": "output_throughput"}`},
+	} {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			if c.documented == "" {
+				c.documented = c.path
+			}
+			require.NotEmpty(t, as[anything](a, c.method, c.path, c.documented, c.body))
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	a := newAPI(t, dashboard.Options{Token: "secret-of-the-server"})
+	preset := `{"name": "mine", "filter": {"field": "gpu", "has": true}}`
+	bearer := []string{"Authorization", "Bearer secret-of-the-server"}
+	for _, c := range []struct {
+		name, method, path, body string
+		headers                  []string
+		status                   int
+		says                     string
+	}{
+		{"a key that filters lack", "POST", "/api/filters/apply", `{"filter": {"fild": 1}}`, nil, 422, "filter.fild"},
+		{"a field that runs lack", "POST", "/api/filters/apply", `{"filter": {"field": "gpuu", "has": true}}`, nil, 422,
+			"did you mean"},
+		{"too many rows", "POST", "/api/filters/apply", `{"rows": {"fields": [], "limit": 10001}}`, nil, 422, "10000"},
+		{"a run that is not there", "GET", "/api/data/experiments/exp_none", "", nil, 404, "exp_none"},
+		{"one run", "POST", "/api/data/compare", `{"runs": ["a"]}`, nil, 422, "two to ten"},
+		{"eleven runs", "POST", "/api/data/compare", `{"runs": ["1","2","3","4","5","6","7","8","9","10","11"]}`, nil, 422, "10"},
+		{"a form of another page", "POST", "/api/filters/apply", "x=1",
+			[]string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "content type"},
+		{"a write without the token", "POST", "/api/filters/presets", preset, nil, 401, "Bearer"},
+		{"a write with another token", "POST", "/api/filters/presets", preset,
+			[]string{"Authorization", "Bearer secret-of-the-serve"}, 401, "Bearer"},
+		{"a deletion without the token", "DELETE", "/api/filters/presets/mine", "", nil, 401, "Bearer"},
+		{"a write for a page of another server", "POST", "/api/filters/presets", preset,
+			append([]string{"Origin", "https://elsewhere.example"}, bearer...), 403, "another server"},
+		{"a name that is not the server's", "GET", "/api/health", "", []string{"Host", "elsewhere.example"}, 421, "--host"},
+		{"a path that the API lacks", "GET", "/api/nothing", "", nil, 404, "openapi.json"},
+		{"too large a body", "POST", "/api/filters/apply", `{"facets": ["` + strings.Repeat("x", 1<<20) + `"]}`, nil, 413, "too large"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, body := a.ask(c.method, c.path, c.body, c.headers...)
+			require.Equal(t, c.status, status, "%s", body)
+			require.Contains(t, string(body), c.says)
+		})
+	}
+	status, body := a.ask("POST", "/api/filters/presets", preset, bearer...)
+	require.Equal(t, 204, status, "%s", body)
+	status, body = a.ask("GET", "/api/filters/presets", "")
+	require.Equal(t, 200, status)
+	require.Contains(t, string(body), `"mine"`)
+}
+
+func TestReadOnly(t *testing.T) {
+	a := newAPI(t, dashboard.Options{ReadOnly: true})
+	status, body := a.ask("POST", "/api/filters/presets", `{"name": "mine"}`)
+	require.Equal(t, 403, status, "%s", body)
+	status, _ = a.ask("POST", "/api/filters/apply", `{}`)
+	require.Equal(t, 200, status)
+}
+
+// covers: API-13, DASH-4, DB-10
+func TestCSV(t *testing.T) {
+	a := newAPI(t, dashboard.Options{})
+	status, body := a.ask("POST", "/api/export/csv",
+		`{"fields": ["timestamp", "case", "median_ttft_ms"], "sort": [{"field": "case"}], "filter": {"field": "test", "in": ["sweep"]}}`)
+	require.Equal(t, 200, status, "%s", body)
+	require.Equal(t, `run_id,timestamp,case,median_ttft_ms
+exp_20261122_165159_850174,2026-11-22T16:52:05.456Z,sweep max_concurrency=2,20.771297
+exp_20261122_165159_ed75ea,2026-11-22T16:52:05.456Z,sweep max_concurrency=4,20.815678000000002
+`, string(body))
+	status, body = a.ask("POST", "/api/export/csv", `{}`)
+	require.Equal(t, 200, status)
+	require.Len(t, strings.Split(strings.TrimSpace(string(body)), "\n"), 11)
+}

@@ -1,0 +1,97 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/profllm/profllm/pkg/filter"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/report/format"
+)
+
+type compareInput struct {
+	Body struct {
+		Runs    []string       `json:"runs,omitempty" maxItems:"10" doc:"ids of two to ten runs"`
+		First   *filter.Filter `json:"a,omitempty" doc:"the baseline: the runs that meet this filter"`
+		Second  *filter.Filter `json:"b,omitempty" doc:"the runs that are compared with it"`
+		Metrics []string       `json:"metrics,omitempty" doc:"default: throughput, TTFT, TPOT and accuracy"`
+	}
+}
+
+type compareAnswer struct {
+	Body struct {
+		Said   []format.Paragraph `json:"said" doc:"what can be said, in words, the verdict first"`
+		Report *report.Report     `json:"report" doc:"as profllm compare and profllm report print it with --output json"`
+		Diff   *report.Delta      `json:"diff,omitempty" doc:"of two runs: everything in which they differ, as profllm diff prints it"`
+	}
+}
+
+// compare judges one set of runs against another as profllm compare does, and puts single runs beside each
+// other as profllm report does.
+func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer, error) {
+	b := in.Body
+	metrics, err := metricsOf(b.Metrics)
+	switch {
+	case err != nil:
+		return nil, refused(err)
+	case b.First != nil && b.Second != nil:
+		return d.compareSets(ctx, b.First, b.Second, metrics)
+	case len(b.Runs) < 2:
+		return nil, huma.Error422UnprocessableEntity("name two to ten runs, or filters a and b")
+	}
+	runs, err := d.store.Runs(ctx, b.Runs)
+	if err != nil {
+		return nil, failed(err)
+	}
+	a := &compareAnswer{}
+	a.Body.Report = report.Build(runs, report.Options{})
+	if len(runs) == 2 {
+		if a.Body.Diff, err = report.Diff(&runs[0], &runs[1]); err != nil {
+			return nil, refused(err)
+		}
+		if pair, err := report.Pair(runs[:1], runs[1:], metrics); err == nil {
+			a.Body.Report = pair
+		}
+	}
+	a.Body.Said = format.Paragraphs(a.Body.Report)
+	return a, nil
+}
+
+func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, metrics []metric.Metric) (*compareAnswer, error) {
+	var sides [2][]records.Run
+	for i, f := range []*filter.Filter{first, second} {
+		var err error
+		if sides[i], err = d.these(ctx, f); err != nil {
+			return nil, err
+		}
+		if len(sides[i]) == 0 {
+			return nil, huma.Error422UnprocessableEntity("no run meets filter " + string("ab"[i]))
+		}
+	}
+	r, err := report.Pair(sides[0], sides[1], metrics)
+	if err != nil && !errors.Is(err, report.ErrNoPair) {
+		return nil, refused(err)
+	}
+	a := &compareAnswer{}
+	a.Body.Report, a.Body.Said = r, format.Paragraphs(r)
+	if err != nil {
+		a.Body.Said = append([]format.Paragraph{{Heading: err.Error(), Lines: r.Notes}}, a.Body.Said...)
+	}
+	return a, nil
+}
+
+func metricsOf(names []string) ([]metric.Metric, error) {
+	var list []metric.Metric
+	for _, name := range names {
+		m, err := metric.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}

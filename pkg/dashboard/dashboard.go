@@ -1,0 +1,127 @@
+// Package dashboard serves the results of a store: an HTTP API, and a page that uses it.
+//
+// What a page concludes is computed by the packages that the commands use: query for
+// filters, report for comparisons and trends. The API's document is at /api/openapi.json.
+//
+//	s := dashboard.New(store, dashboard.Options{Version: "v1.0.0"})
+//	err := http.Serve(listener, s.Handler())
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/query"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/report"
+)
+
+// Store holds the runs that are shown.
+type Store interface {
+	query.Engine
+	// Run gives back one run and its record as it was stored; ErrNoRun if there is none.
+	Run(ctx context.Context, id string) (*Stored, error)
+	// Runs gives back several, in the order of the ids.
+	Runs(ctx context.Context, ids []string) ([]records.Run, error)
+
+	Presets(ctx context.Context) ([]Preset, error)
+	SetPreset(ctx context.Context, p Preset) error
+	DeletePreset(ctx context.Context, name string) error
+}
+
+// ErrNoRun is the error of a run that is not in the store.
+var ErrNoRun = errors.New("no such run in the store")
+
+// Stored is a run as it was stored.
+type Stored struct {
+	Run    records.Run
+	Record json.RawMessage // result.json
+}
+
+// Preset is a filter that somebody saved, and the page's own settings with it.
+type Preset struct {
+	Name    string          `json:"name" minLength:"1" maxLength:"100"`
+	Filter  json.RawMessage `json:"filter,omitempty"`
+	View    json.RawMessage `json:"view,omitempty"`
+	Created time.Time       `json:"created"`
+}
+
+// Options of a server.
+type Options struct {
+	Version  string // of profllm
+	Token    string // that writes must carry; "" for none
+	ReadOnly bool   // nothing is written
+	Demo     bool   // every run is simulated
+	Hosts    []string
+}
+
+// Server answers requests.
+type Server struct {
+	store Store
+	opts  Options
+	mux   *http.ServeMux
+	api   huma.API
+}
+
+// New returns a server of a store's runs.
+func New(s Store, o Options) *Server {
+	d := &Server{store: s, opts: o, mux: http.NewServeMux()}
+	d.api = humago.New(d.mux, config(o.Version))
+	d.addHealth()
+	d.addFilters()
+	d.addData()
+	d.addAnalysis()
+	d.addExport()
+	d.addPage()
+	return d
+}
+
+// Handler answers all requests of the server.
+func (d *Server) Handler() http.Handler { return d.guarded(d.mux) }
+
+// config is that of the API: its document names no other server, and answers have no
+// fields beyond their own.
+func config(version string) huma.Config {
+	c := huma.DefaultConfig("profllm dashboard", version)
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "/api/openapi", "", ""
+	c.CreateHooks = nil
+	c.Info.Description = "Results of LLM serving benchmarks: filters, records, comparisons, trends. " +
+		"Times are RFC 3339 in records and Unix milliseconds in fields of kind time."
+	for _, t := range []reflect.Type{ // that write themselves, or have a document of their own
+		reflect.TypeFor[field.Value](), reflect.TypeFor[json.RawMessage](),
+		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Delta](),
+	} {
+		c.Components.Schemas.RegisterTypeAlias(t, reflect.TypeFor[any]())
+	}
+	return c
+}
+
+// failed is the answer to an error: of the request, of a run that is not there, or of the
+// store.
+func failed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrNoRun):
+		return huma.Error404NotFound(err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return huma.NewError(http.StatusGatewayTimeout, "the answer took longer than the time limit; narrow the filter")
+	case errors.Is(err, context.Canceled):
+		return huma.NewError(statusClosed, "the client went away")
+	}
+	return huma.Error500InternalServerError(err.Error())
+}
+
+// statusClosed is nginx's code for a client that closed its connection.
+const statusClosed = 499
+
+// refused is the answer to a request that cannot be understood.
+func refused(err error) error { return huma.Error422UnprocessableEntity(err.Error()) }

@@ -1,0 +1,188 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/filter"
+	"github.com/profllm/profllm/pkg/query"
+	"github.com/profllm/profllm/pkg/records"
+)
+
+func (d *Server) addData() {
+	huma.Register(d.api, huma.Operation{
+		OperationID: "experiments", Method: http.MethodGet, Path: "/api/data/experiments",
+		Summary: "Runs that meet a filter, in pages",
+	}, d.experiments)
+	huma.Register(d.api, huma.Operation{
+		OperationID: "experiment", Method: http.MethodGet, Path: "/api/data/experiments/{id}", Summary: "One run",
+	}, d.experiment)
+	huma.Register(d.api, huma.Operation{
+		OperationID: "summary", Method: http.MethodGet, Path: "/api/data/summary",
+		Summary: "Counts and statistics of the runs that meet a filter",
+	}, d.summary)
+	huma.Register(d.api, huma.Operation{
+		OperationID: "compare", Method: http.MethodPost, Path: "/api/data/compare",
+		Summary: "Two to ten runs, or two sets of runs, against each other", MaxBodyBytes: maxQuery,
+	}, d.compare)
+}
+
+// chosen are the runs that a request in a URL asks for.
+type chosen struct {
+	Filter string `query:"filter" doc:"a filter, as JSON"`
+}
+
+func (c chosen) filter() (*filter.Filter, error) {
+	if c.Filter == "" {
+		return nil, nil
+	}
+	f, err := filter.Parse([]byte(c.Filter))
+	if err != nil {
+		return nil, refused(err)
+	}
+	return f, nil
+}
+
+type experimentsInput struct {
+	chosen
+	Sort   string   `query:"sort" doc:"a field; with - before it from its largest value" example:"-timestamp"`
+	Fields []string `query:"fields" doc:"default: the columns that a page shows at first"`
+	Offset int      `query:"offset" minimum:"0"`
+	Limit  int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type experimentsAnswer struct {
+	Body struct {
+		Runs        int                      `json:"runs" doc:"in the store"`
+		Matches     int                      `json:"matches" doc:"runs that meet the filter"`
+		Experiments []map[string]field.Value `json:"experiments" doc:"run_id and the fields that were asked for"`
+	}
+}
+
+func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experimentsAnswer, error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	rows := &query.Rows{Fields: in.Fields, Offset: in.Offset, Limit: in.Limit}
+	if len(rows.Fields) == 0 {
+		rows.Fields = firstColumns
+	}
+	if in.Sort != "" {
+		name, down := strings.CutPrefix(in.Sort, "-")
+		rows.Sort = []query.Order{{Field: name, Descending: down}}
+	}
+	q := query.Query{Filter: f, Rows: rows}
+	if err := q.Check(); err != nil {
+		return nil, refused(err)
+	}
+	got, err := d.store.Query(ctx, q)
+	if err != nil {
+		return nil, failed(err)
+	}
+	a := &experimentsAnswer{}
+	a.Body.Runs, a.Body.Matches = got.Runs, got.Matches
+	a.Body.Experiments = make([]map[string]field.Value, len(got.Rows.IDs))
+	for i, id := range got.Rows.IDs {
+		one := map[string]field.Value{"run_id": field.OfText(id)}
+		for at, name := range got.Rows.Fields {
+			one[name] = got.Rows.Columns[at][i]
+		}
+		a.Body.Experiments[i] = one
+	}
+	return a, nil
+}
+
+type experimentInput struct {
+	ID string `path:"id"`
+}
+
+type experimentAnswer struct {
+	Body struct {
+		ID       string                 `json:"id"`
+		Case     records.Case           `json:"case"`
+		Title    string                 `json:"title" doc:"the case in words"`
+		Dir      string                 `json:"dir" doc:"folder of the run when it was stored"`
+		Settings map[string]string      `json:"settings"`
+		Values   map[string]field.Value `json:"values" doc:"all fields of the run"`
+		Record   json.RawMessage        `json:"record" doc:"result.json"`
+	}
+}
+
+func (d *Server) experiment(ctx context.Context, in *experimentInput) (*experimentAnswer, error) {
+	s, err := d.store.Run(ctx, in.ID)
+	if err != nil {
+		return nil, failed(err)
+	}
+	a := &experimentAnswer{}
+	b := &a.Body
+	b.ID, b.Case, b.Title, b.Dir = in.ID, s.Run.Case, s.Run.Case.Title(), s.Run.Dir
+	b.Settings, b.Record, b.Values = s.Run.Settings, s.Record, map[string]field.Value{}
+	for _, c := range field.Of(&s.Run) {
+		b.Values[c.Field.Name] = c.Value
+	}
+	return a, nil
+}
+
+type summaryAnswer struct {
+	Body struct {
+		Runs      int           `json:"runs" doc:"in the store"`
+		Matches   int           `json:"matches"`
+		First     *time.Time    `json:"first,omitempty" doc:"start of the oldest run that meets the filter"`
+		Last      *time.Time    `json:"last,omitempty"`
+		ByStatus  []query.Count `json:"by_status"`
+		ByVerdict []query.Count `json:"by_verdict"`
+		ByKind    []query.Count `json:"by_kind"`
+		Metrics   []query.Stats `json:"metrics"`
+	}
+}
+
+func (d *Server) summary(ctx context.Context, in *struct{ chosen }) (*summaryAnswer, error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	counted := []string{"status", "verdict", "kind"}
+	got, err := d.store.Query(ctx, query.Query{
+		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp"}, firstMetrics...),
+	})
+	if err != nil {
+		return nil, failed(err)
+	}
+	a := &summaryAnswer{}
+	b := &a.Body
+	b.Runs, b.Matches, b.Metrics = got.Runs, got.Matches, got.Metrics[1:]
+	b.ByStatus, b.ByVerdict, b.ByKind = got.Facets[0].Values, got.Facets[1].Values, got.Facets[2].Values
+	if t := got.Metrics[0]; t.Runs > 0 {
+		b.First, b.Last = new(time.UnixMilli(int64(*t.Min)).UTC()), new(time.UnixMilli(int64(*t.Max)).UTC())
+	}
+	return a, nil
+}
+
+// most is the greatest number of runs that an analysis reads.
+const most = 5000
+
+// these gives the runs that meet a filter, oldest first; too many are refused.
+func (d *Server) these(ctx context.Context, f *filter.Filter) ([]records.Run, error) {
+	q := query.Query{Filter: f, Rows: &query.Rows{Sort: []query.Order{{Field: "timestamp"}}, Limit: most}}
+	if err := q.Check(); err != nil {
+		return nil, refused(err)
+	}
+	got, err := d.store.Query(ctx, q)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if got.Matches > most {
+		return nil, huma.Error422UnprocessableEntity(
+			fmt.Sprintf("the filter chooses %d runs, and at most %d are analysed at once: narrow it", got.Matches, most))
+	}
+	runs, err := d.store.Runs(ctx, got.Rows.IDs)
+	return runs, failed(err)
+}

@@ -1,0 +1,39 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/profllm/profllm/pkg/query"
+)
+
+type healthAnswer struct {
+	Body struct {
+		Status  string `json:"status" example:"ok"`
+		Version string `json:"version"`
+		Runs    *int   `json:"runs,omitempty" doc:"runs in the store"`
+	}
+}
+
+func (d *Server) addHealth() {
+	huma.Register(d.api, huma.Operation{
+		OperationID: "health", Method: http.MethodGet, Path: "/api/health", Summary: "Whether the server runs",
+	}, func(context.Context, *struct{}) (*healthAnswer, error) {
+		a := &healthAnswer{}
+		a.Body.Status, a.Body.Version = "ok", d.opts.Version
+		return a, nil
+	})
+	huma.Register(d.api, huma.Operation{
+		OperationID: "ready", Method: http.MethodGet, Path: "/api/ready", Summary: "Whether the store answers",
+	}, func(ctx context.Context, _ *struct{}) (*healthAnswer, error) {
+		got, err := d.store.Query(ctx, query.Query{})
+		if err != nil {
+			return nil, huma.Error503ServiceUnavailable(err.Error())
+		}
+		a := &healthAnswer{}
+		a.Body.Status, a.Body.Version, a.Body.Runs = "ok", d.opts.Version, &got.Runs
+		return a, nil
+	})
+}
