@@ -162,10 +162,16 @@ export interface Trend {
   metrics: MetricTrend[]
 }
 
+/** Words of a report, the most important first. */
+export interface Paragraph {
+  heading: string
+  lines: string[] | null
+}
+
 export interface Trends {
-  trends: Trend[] | null
-  left_out?: { dir: string; why: string }[]
-  ids?: Record<string, string>
+  said: Paragraph[] | null
+  report: { trends?: Trend[] | null; left_out?: { dir: string; why: string }[] | null }
+  starts: ({ id: string; time: number }[] | null)[] | null // of each trend
 }
 
 export interface ImpactRow {
@@ -251,12 +257,43 @@ export interface Judgement {
   commands?: string[]
 }
 
+/** A number, null, or "withheld". */
+export type Measured = number | string | null
+
+export interface MetricRow extends MetricHead {
+  values: Measured[]
+  difference?: { absolute: number; percent?: number }
+}
+
+export interface Comparison {
+  group: string
+  kind?: string
+  columns: {
+    name: string
+    label: string
+    difference?: { key: string; value: string }[] | null
+    verdict: string
+    dir: string
+  }[]
+  sections: { name: string; rows: MetricRow[] }[]
+}
+
+export interface Delta {
+  same_configuration: boolean
+  causal?: string
+  groups: { name: string; same: number; differs: Unlike[] | null }[]
+  numbers: MetricRow[] | null
+}
+
 export interface Compared {
-  sentence: string
-  report?: { judgements?: Judgement[] | null; notes?: string[] | null }
-  diff?: { group: string; field: string; values: Value[] }[] | null
-  same?: number
-  sides?: { label: string; ids: string[] }[]
+  said: Paragraph[] | null
+  report: {
+    judgements?: Judgement[] | null
+    comparisons?: Comparison[] | null
+    runs?: { label: string; dir: string; run_id?: string; verdict: string; kind?: string; reason?: string; usable: boolean }[] | null
+    notes?: string[] | null
+  } | null
+  diff?: Delta | null
 }
 
 export interface Check {
@@ -297,11 +334,12 @@ export interface RunRecord {
 
 export interface Experiment {
   id: string
-  case: string | Record<string, unknown>
+  title: string
   dir: string
-  record: RunRecord | null
+  record: RunRecord
   settings: Record<string, string> | null
-  files: { name: string; size: number }[] | null
+  values: Record<string, Value> | null
+  files?: { name: string; size: number }[] | null
 }
 
 export interface Series {
@@ -394,7 +432,7 @@ export const api = {
   series: (id: string, s?: AbortSignal) => get<{ series: Series[] | null }>(`api/data/experiments/${one(id)}/series`, s),
   compare: (body: { runs?: string[]; a?: Filter; b?: Filter }, s?: AbortSignal) =>
     post<Compared>('api/data/compare', body, s),
-  trends: (body: { filter?: Filter; metrics: string[]; by?: string }, s?: AbortSignal) =>
+  trends: (body: { filter?: Filter; metrics: string[]; by?: string[] }, s?: AbortSignal) =>
     post<Trends>('api/analysis/trends', body, s),
   impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => post<Impact>('api/analysis/impact', body, s),
   scaling: (body: { filter?: Filter; metric: string }, s?: AbortSignal) =>
@@ -402,7 +440,7 @@ export const api = {
   capacity: (body: { filter?: Filter; limits: Limit[]; target_rate?: number }, s?: AbortSignal) =>
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>
-    post<{ ids: string[] | null; x?: number[]; y?: number[] }>('api/analysis/pareto', body, s),
+    post<{ ids: string[] | null }>('api/analysis/pareto', body, s),
   csv: async (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => (await call('api/export/csv', {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
   })).blob(),

@@ -30,31 +30,38 @@ export function openFacets(s: State, k: Known): string[] {
 }
 
 export function columnsOf(s: State, k: Known): string[] {
-  return (s.columns ?? k.options.defaults.columns).filter((n) => k.fields.has(n))
+  const list = s.columns ?? k.options.defaults.columns
+  return list.filter((n) => k.fields.has(n) && n !== 'case' && n !== 'verdict') // these are always there
 }
 
 /** Fields of every row besides the columns: they label it. */
 export const labels = ['case', 'verdict', 'kind']
 
-export function rowFields(columns: string[]): string[] {
-  return [...new Set([...labels, ...columns])]
+export function rowFields(columns: string[], k: Known): string[] {
+  return [...new Set([...labels, ...columns])].filter((n) => k.fields.has(n))
 }
 
-export function axes(s: State, k: Known): { x: string; y: string; colour?: string } {
+export function axes(s: State, k: Known): { x: string; y: string; colour?: string; label?: string } {
   const known = (names: (string | undefined)[]) => names.find((n) => n !== undefined && k.fields.has(n))
   const metrics = k.options.defaults.metrics
   return {
     x: known([s.x, 'median_ttft_ms', 'mean_ttft_ms', ...metrics]) ?? '',
     y: known([s.y, 'output_throughput_per_gpu', 'output_throughput', ...metrics]) ?? '',
     colour: s.colour === '' ? undefined : known([s.colour, 'gpu', 'engine_version']),
+    label: s.label === '' ? undefined : known([s.label, 'bench_cmd_args.max_concurrency', 'case']),
   }
 }
 
 function rowsOf(s: State, k: Known): Query['rows'] {
-  if (s.view === 'table') return { fields: rowFields(columnsOf(s, k)), sort: s.sort, offset: 0, limit: pageSize }
+  if (s.view === 'table') return { fields: rowFields(columnsOf(s, k), k), sort: s.sort, offset: 0, limit: pageSize }
   if (s.view !== 'scatter') return undefined
-  const { x, y, colour } = axes(s, k)
-  return { fields: [...new Set([...labels, x, y, ...(colour ? [colour] : [])])], limit: mostPoints }
+  return { fields: pointFields(s, k), limit: mostPoints }
+}
+
+/** What a point of the scatter needs. */
+export function pointFields(s: State, k: Known): string[] {
+  const { x, y, colour, label } = axes(s, k)
+  return [...new Set([...labels, x, y, colour, label].filter((n) => n !== undefined && k.fields.has(n)))] as string[]
 }
 
 /** The one question of the whole page: counts, facets, statistics and rows. */

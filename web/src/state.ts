@@ -15,11 +15,15 @@ export interface State {
   x?: string
   y?: string
   colour?: string
+  label?: string
+  log?: string // axes with a logarithmic scale: x, y or xy
   metric?: string
   by?: string
   limits?: Limit[]
   rate?: number
   runs: string[] // chosen for a comparison
+  a?: Filter // the sides of a comparison of sets
+  b?: Filter
   run?: string
   theme?: 'light' | 'dark'
 }
@@ -57,10 +61,12 @@ export function parse(search: string): State {
     sort: (list(q.get('sort')) ?? []).map((s) =>
       s.startsWith('-') ? { field: s.slice(1), descending: true } : { field: s }),
     facets: list(q.get('facets')),
-    x: text('x'), y: text('y'), colour: text('colour'), metric: text('metric'), by: text('by'),
+    x: text('x'), y: text('y'), colour: text('colour'), label: text('label'), log: text('log'), metric: text('metric'), by: text('by'),
     limits: parseLimits(q.get('limits')),
     rate: Number.isFinite(rate) ? rate : undefined,
     runs: list(q.get('runs')) ?? [],
+    a: parseFilter(q.get('a')),
+    b: parseFilter(q.get('b')),
     run: text('run'),
     theme: theme === 'light' || theme === 'dark' ? theme : undefined,
   }
@@ -77,11 +83,15 @@ export function format(s: State): string {
   put('x', s.x)
   put('y', s.y)
   put('colour', s.colour)
+  put('label', s.label)
+  put('log', s.log || undefined)
   put('metric', s.metric)
   put('by', s.by)
   put('limits', s.limits?.map((l) => (l.max !== undefined ? `${l.field}<${l.max}` : `${l.field}>${l.min}`)).join('~'))
   put('rate', s.rate?.toString())
   put('runs', s.runs.length ? s.runs.join('~') : undefined)
+  put('a', s.a && JSON.stringify(s.a))
+  put('b', s.b && JSON.stringify(s.b))
   put('run', s.run)
   put('theme', s.theme)
   // Braces, quotes and the like need no escape in a query; a link stays legible.

@@ -84,10 +84,11 @@ export function TableView({ state, answer, stale }: Props) {
 
 /** The pages in sight. The first came with the counts; the others are fetched. */
 function usePages(state: State, columns: string[], answer: Answer | undefined, wanted: number[]): Map<number, Rows> {
+  const known = useKnown()
   const missing = [...new Set(wanted)].filter((p) => p > 0)
   const fetched = useQueries({
     queries: missing.map((page) => {
-      const rows = { fields: rowFields(columns), sort: state.sort, offset: page * pageSize, limit: pageSize }
+      const rows = { fields: rowFields(columns, known), sort: state.sort, offset: page * pageSize, limit: pageSize }
       const query = { filter: state.filter, rows }
       return {
         queryKey: ['rows', query],
