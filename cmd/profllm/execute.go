@@ -141,6 +141,7 @@ type cli struct {
 	Confirm    confirmCmd    `cmd:"" help:"Run two tests in turn and test whether the second is slower."`
 	Import     importCmd     `cmd:"" help:"Import results of other benchmark programs."`
 	Export     exportCmd     `cmd:"" help:"Export records to formats of other programs."`
+	Store      storeCmd      `cmd:"" meant:"database,db,ingest" help:"Keep records in a database."`
 	Archive    archiveCmd    `cmd:"" meant:"pack,tar" help:"Pack, list and unpack finished scenarios or runs."`
 	Run        runCmd        `cmd:"" meant:"local,standalone,start,launch" help:"Run a scenario on this machine, without a scheduler."`
 	Serve      serveCmd      `cmd:"" meant:"up,deploy" help:"Keep the servers of a test up until interrupted."`

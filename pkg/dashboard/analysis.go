@@ -52,7 +52,7 @@ type seriesStart struct {
 }
 
 func (d *Server) trends(ctx context.Context, in *trendsInput) (*trendsAnswer, error) {
-	r, err := d.trace(ctx, in)
+	r, err := d.traced(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (d *Server) trends(ctx context.Context, in *trendsInput) (*trendsAnswer, er
 
 // regression gives the series that got worse.
 func (d *Server) regression(ctx context.Context, in *trendsInput) (*trendsAnswer, error) {
-	r, err := d.trace(ctx, in)
+	r, err := d.traced(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func answerOf(r *report.Report) *trendsAnswer {
 	return a
 }
 
-// trace judges series as profllm trend does.
-func (d *Server) trace(ctx context.Context, in *trendsInput) (*report.Report, error) {
+// traced judges series as profllm trend does.
+func (d *Server) traced(ctx context.Context, in *trendsInput) (*report.Report, error) {
 	metrics, err := metricsOf(in.Body.Metrics)
 	if err != nil {
 		return nil, refused(err)

@@ -127,6 +127,9 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		{"POST", "/api/data/compare", "", `{"a": {"field": "test", "in": ["sweep"]}, "b": {"field": "test", "in": ["ray"]}}`},
 		{"POST", "/api/analysis/trends", "", `{"filter": {"field": "median_ttft_ms", "has": true}}`},
 		{"POST", "/api/analysis/regression", "", `{"metrics": ["median_ttft_ms"]}`},
+		{"POST", "/api/analysis/impact", "", `{"metric": "median_ttft_ms"}`},
+		{"POST", "/api/analysis/scaling", "", `{"metric": "output_throughput"}`},
+		{"POST", "/api/analysis/capacity", "", `{"limits": ["median_ttft_ms=50"], "target": 10000}`},
 		{"POST", "/api/analysis/pareto", "", `{"x": "median_ttft_ms", "y": "output_throughput"}`},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
@@ -201,4 +204,14 @@ exp_20261122_165159_ed75ea,2026-11-22T16:52:05.456Z,sweep max_concurrency=4,20.8
 	status, body = a.ask("POST", "/api/export/csv", `{}`)
 	require.Equal(t, 200, status)
 	require.Len(t, strings.Split(strings.TrimSpace(string(body)), "\n"), 11)
+}
+
+func TestMetrics(t *testing.T) {
+	a := newAPI(t, dashboard.Options{})
+	a.ask("GET", "/api/data/experiments/exp_none", "")
+	status, body := a.ask("GET", "/metrics", "")
+	require.Equal(t, 200, status)
+	require.Contains(t, string(body), "profllm_dashboard_runs 10\n")
+	require.Contains(t, string(body),
+		`profllm_dashboard_request_seconds_count{route="GET /api/data/experiments/{id}",status="404"} 1`+"\n")
 }

@@ -17,11 +17,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/upload"
 )
 
 // Store holds the runs that are shown.
@@ -56,11 +58,15 @@ type Preset struct {
 
 // Options of a server.
 type Options struct {
-	Version  string // of profllm
-	Token    string // that writes must carry; "" for none
-	ReadOnly bool   // nothing is written
-	Demo     bool   // every run is simulated
-	Hosts    []string
+	Version  string   // of profllm
+	Token    string   // that writes must carry; "" for none
+	ReadOnly bool     // nothing is written
+	Demo     bool     // every run is simulated
+	Hosts    []string // names that the server answers for, besides addresses and localhost
+	// Roots are folders, without links in their names, below which files of runs may be read.
+	Roots []string
+	// Uploads takes files; nil if the server takes none.
+	Uploads *upload.Spool
 }
 
 // Server answers requests.
@@ -69,6 +75,7 @@ type Server struct {
 	opts  Options
 	mux   *http.ServeMux
 	api   huma.API
+	counts
 }
 
 // New returns a server of a store's runs.
@@ -76,16 +83,20 @@ func New(s Store, o Options) *Server {
 	d := &Server{store: s, opts: o, mux: http.NewServeMux()}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
+	d.addMetrics()
 	d.addFilters()
 	d.addData()
 	d.addAnalysis()
+	d.addExplore()
 	d.addExport()
+	d.addFiles()
+	d.addUploads()
 	d.addPage()
 	return d
 }
 
 // Handler answers all requests of the server.
-func (d *Server) Handler() http.Handler { return d.guarded(d.mux) }
+func (d *Server) Handler() http.Handler { return d.counted(gzhttp.GzipHandler(d.guarded(d.mux))) }
 
 // config is that of the API: its document names no other server, and answers have no
 // fields beyond their own.

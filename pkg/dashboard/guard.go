@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,7 +39,9 @@ func (d *Server) guarded(next http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
 		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
+		within := r.WithContext(ctx)
+		next.ServeHTTP(w, within)
+		r.Pattern = within.Pattern // for whoever counts
 	})
 }
 
@@ -104,7 +107,8 @@ func authorized(r *http.Request, token string) bool {
 func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client is gone if this fails
-		"title": http.StatusText(status), "status": status, "detail": detail,
-	})
+	writeJSON(w, map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 }
+
+// writeJSON writes an answer. If that fails, its client is gone.
+func writeJSON(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }

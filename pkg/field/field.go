@@ -91,7 +91,7 @@ func Find(name string) (*Field, error) {
 	if f, ok := free(name); ok {
 		return f, nil
 	}
-	if m, err := metric.Find(name); err == nil {
+	if m, ok := metric.Lookup(name); ok {
 		return ofMetric(m), nil
 	}
 	names := make([]string, 0, len(k.fixed))

@@ -76,8 +76,8 @@ func measured() []*Field {
 	add("accuracy.", reflect.TypeFor[result.Accuracy](), func(r *result.Result) any { return r.Accuracy })
 	add("profiling.", reflect.TypeFor[result.Profiling](), func(r *result.Result) any { return r.Profiling })
 	return slices.DeleteFunc(list, func(f *Field) bool { // a metric of the same number
-		_, err := metric.Find(strings.TrimPrefix(strings.TrimPrefix(f.Name, "results."), "system."))
-		return err == nil || f.Name == "accuracy.value" || strings.HasPrefix(f.Name, "system.hardware_info.")
+		_, is := metric.Lookup(strings.TrimPrefix(strings.TrimPrefix(f.Name, "results."), "system."))
+		return is || f.Name == "accuracy.value" || strings.HasPrefix(f.Name, "system.hardware_info.")
 	})
 }
 

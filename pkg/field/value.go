@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func OfNumber(x float64) Value {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return Value{}
 	}
-	return Value{Number: x, kind: number}
+	return Value{Number: x + 0, kind: number} // -0 + 0 is 0
 }
 
 // OfText is a text that is not empty.
@@ -48,7 +49,7 @@ func Read(s string) Value {
 		return OfText(s)
 	}
 	x, err := strconv.ParseFloat(s, 64)
-	if err != nil || len(s) > 1 && (s[1] == 'x' || s[1] == 'X') || math.IsInf(x, 0) {
+	if err != nil || strings.ContainsAny(s, "xX") || math.IsInf(x, 0) { // -0x1p4
 		return OfText(s)
 	}
 	return OfNumber(x)
@@ -110,7 +111,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	case bool:
 		*v = OfText(strconv.FormatBool(x))
 	case string:
-		*v = Value{Text: x, kind: text}
+		*v = OfText(x)
 	default:
 		return &json.UnmarshalTypeError{Value: "object or array", Struct: "a value"}
 	}

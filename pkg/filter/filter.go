@@ -10,8 +10,8 @@
 //
 // A condition on a field names one or more of in, contains, min, above, max, below and has; all
 // of them must hold. min and max are inside the range, above and below are not. A run
-// without the field meets none of them but has=false. contains and text compare without
-// regard to capitals; text looks at every text of a run. An empty filter, {} or null, is met by every run.
+// without the field meets none of them but has=false. contains and text look for a part of a
+// text, never of a number, without regard to capitals; text does so in every field of a run. An empty filter, {} or null, is met by every run.
 //
 //	f, err := filter.Parse(data)
 //	if f.Matches(field.Of(run)) { … }
@@ -41,8 +41,8 @@ const (
 
 // Filter is a condition, a group of filters, or neither, which every run meets.
 type Filter struct {
-	And []Filter `json:"and,omitempty"`
-	Or  []Filter `json:"or,omitempty"`
+	And []Filter `json:"and,omitzero"` // an empty list is met by every run
+	Or  []Filter `json:"or,omitzero"`  // an empty list is met by none
 	Not *Filter  `json:"not,omitempty"`
 	// Anywhere is looked for in every text of a run.
 	Anywhere string `json:"text,omitempty"`
@@ -52,7 +52,7 @@ type Filter struct {
 // Condition is what is asked of one field.
 type Condition struct {
 	Field    string        `json:"field,omitempty"`
-	In       []field.Value `json:"in,omitempty"`
+	In       []field.Value `json:"in,omitzero"` // an empty list is met by no run
 	Contains string        `json:"contains,omitempty"`
 	Min      *field.Value  `json:"min,omitempty"`
 	Above    *field.Value  `json:"above,omitempty"`
@@ -132,7 +132,7 @@ func (c *checker) filter(f *Filter, place string, depth int) error {
 	if said > 1 {
 		return wrong(place, "a filter is one of and, or, not, text and field").Hintf(`join them: {"and": [{…}, {…}]}`)
 	}
-	if said == 0 && f.Condition.asks() {
+	if f.Field == "" && f.Condition.asks() {
 		return wrong(place, "a condition without a field")
 	}
 	for i := range f.And {

@@ -41,7 +41,7 @@ func (x *Condition) Met(v field.Value) bool {
 	if x.In != nil && !slices.Contains(x.In, v) {
 		return false
 	}
-	if x.Contains != "" && !strings.Contains(strings.ToLower(v.String()), strings.ToLower(x.Contains)) {
+	if x.Contains != "" && !Contains(v, x.Contains) {
 		return false
 	}
 	return !x.bounded() || x.within(v)

@@ -294,26 +294,36 @@ func successPercent(r *result.Result) *float64 {
 // Find returns the metric of a key of result.json, such as p95_ttft_ms, or of
 // CloudAI's name for it.
 func Find(name string) (Metric, error) {
-	key := name
-	if k, ok := aliases[name]; ok {
-		key = k
+	if m, ok := Lookup(name); ok {
+		return m, nil
 	}
 	var known []string
 	for _, m := range All {
-		if m.Key == key {
-			return m, nil
-		}
 		// Whoever asks for a tpot means that of a served load.
 		if !strings.HasPrefix(m.Key, "offline.requests.") || strings.Contains(name, "requests") {
 			known = append(known, m.Key)
 		}
-	}
-	if f, stat, ok := result.SplitKey(key); ok {
-		return latency(f, stat, key), nil
 	}
 	for k := range aliases {
 		known = append(known, k)
 	}
 	return Metric{}, source.Errorf(source.Pos{File: "metric"}, "unknown metric %q", name).
 		Hintf("%s", source.Suggest(name, known))
+}
+
+// Lookup is Find for names that need not be metrics.
+func Lookup(name string) (Metric, bool) {
+	key := name
+	if k, ok := aliases[name]; ok {
+		key = k
+	}
+	for _, m := range All {
+		if m.Key == key {
+			return m, true
+		}
+	}
+	if f, stat, ok := result.SplitKey(key); ok {
+		return latency(f, stat, key), true
+	}
+	return Metric{}, false
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/profllm/profllm/pkg/field"
 )
 
-// SetCounts lists the values of a facet, the most frequent first, and counts those that have no
-// place in the list.
+// SetCounts lists the values of a facet, the most frequent first, and adds those that have no
+// place in the list to Others.
 func (f *Facet) SetCounts(counts map[field.Value]int) {
 	f.Values = make([]Count, 0, len(counts))
 	for v, n := range counts {
@@ -20,7 +20,6 @@ func (f *Facet) SetCounts(counts map[field.Value]int) {
 	slices.SortFunc(f.Values, func(a, b Count) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), field.Compare(a.Value, b.Value))
 	})
-	f.Others = 0
 	if len(f.Values) > MaxValues {
 		for _, c := range f.Values[MaxValues:] {
 			f.Others += c.Runs
@@ -35,10 +34,19 @@ func NewHistogram(low, high float64) *Histogram {
 }
 
 // Bin is the bin of a number in the range.
-func (h *Histogram) Bin(x float64) int {
-	width := h.Max/Bins - h.Min/Bins // h.Max - h.Min may exceed every float64
-	return max(0, min(Bins-1, int(x/width-h.Min/width)))
+func (h *Histogram) Bin(x float64) int { return NewBinning(h.Min, h.Max).Of(x) }
+
+// Binning finds the bins of many numbers.
+type Binning struct{ width, low float64 }
+
+// NewBinning is that of a histogram.
+func NewBinning(low, high float64) Binning {
+	width := high/Bins - low/Bins // high - low may exceed every float64
+	return Binning{width, low / width}
 }
+
+// Of is the bin of a number in the range.
+func (b Binning) Of(x float64) int { return max(0, min(Bins-1, int(x/b.width-b.low))) }
 
 // InOrder sorts fields: fixed ones in their order, then the others by name.
 func InOrder(fields iter.Seq[*field.Field]) []*field.Field {

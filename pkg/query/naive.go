@@ -33,8 +33,11 @@ func (r *Run) Of(name string) field.Value {
 type Naive []Run
 
 // Query answers a question.
-func (n Naive) Query(_ context.Context, q Query) (*Answer, error) {
+func (n Naive) Query(ctx context.Context, q Query) (*Answer, error) {
 	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	hits := n.meeting(q.Filter)
@@ -56,7 +59,9 @@ func (n Naive) Fields(context.Context) ([]*field.Field, error) {
 	byName := map[string]*field.Field{}
 	for _, r := range n {
 		for _, c := range r.Cells {
-			byName[c.Field.Name] = c.Field
+			if f := byName[c.Field.Name]; f == nil || f.Kind == field.Text {
+				byName[c.Field.Name] = c.Field // a free field is one of numbers if it has any
+			}
 		}
 	}
 	return InOrder(maps.Values(byName)), nil
@@ -76,16 +81,21 @@ func (n Naive) meeting(f *filter.Filter) Naive {
 func (n Naive) facet(f *filter.Filter, name string) Facet {
 	hits := n.meeting(f)
 	out := Facet{Field: name}
+	numbers, texts := n.distinct(name)
 	counts := map[field.Value]int{}
 	for i := range hits {
-		if v := hits[i].Of(name); v.Has() {
-			counts[v]++
-		} else {
+		switch v := hits[i].Of(name); {
+		case !v.Has():
 			out.Missing++
+		case v.IsNumber() && len(numbers) > MaxDistinct, !v.IsNumber() && texts > MaxDistinct:
+			out.Others++
+		default:
+			counts[v]++
 		}
 	}
 	out.SetCounts(counts)
-	if h := n.bins(name); h != nil {
+	if len(numbers) > Bins {
+		h := NewHistogram(numbers[0], numbers[len(numbers)-1])
 		for i := range hits {
 			if v := hits[i].Of(name); v.IsNumber() {
 				h.Runs[h.Bin(v.Number)]++
@@ -96,33 +106,32 @@ func (n Naive) facet(f *filter.Filter, name string) Facet {
 	return out
 }
 
-// bins is the empty histogram of a field, nil if it has few values.
-func (n Naive) bins(name string) *Histogram {
-	var list []float64
+// distinct are the different numbers that all runs have in a field, sorted, and how many
+// different texts.
+func (n Naive) distinct(name string) (numbers []float64, texts int) {
+	words := map[string]bool{}
 	for i := range n {
-		if v := n[i].Of(name); v.IsNumber() {
-			list = append(list, v.Number)
+		switch v := n[i].Of(name); {
+		case v.IsNumber():
+			numbers = append(numbers, v.Number)
+		case v.Has():
+			words[v.Text] = true
 		}
 	}
-	slices.Sort(list)
-	if list = slices.Compact(list); len(list) <= Bins {
-		return nil
-	}
-	return NewHistogram(list[0], list[len(list)-1])
+	slices.Sort(numbers)
+	return slices.Compact(numbers), len(words)
 }
 
 func (n Naive) stats(name string) Stats {
-	s := Stats{Field: name}
-	var sum, low, high = 0.0, math.Inf(1), math.Inf(-1)
+	var count, sum, low, high = 0, 0.0, math.Inf(1), math.Inf(-1)
 	for i := range n {
 		if v := n[i].Of(name); v.IsNumber() {
-			s.Runs++
+			count++
 			sum, low, high = sum+v.Number, min(low, v.Number), max(high, v.Number)
 		}
 	}
-	if s.Runs > 0 {
-		s.Min, s.Max, s.Mean = &low, &high, new(sum/float64(s.Runs))
-	}
+	s := Stats{Field: name}
+	s.Set(count, sum, low, high)
 	return s
 }
 

@@ -6,6 +6,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/field"
@@ -19,6 +20,10 @@ const (
 	MaxPoints = 100_000
 	MaxValues = 1_000 // of a facet that are listed
 	Bins      = 24    // of a histogram
+	// MaxDistinct is how many different numbers, and how many different texts, the runs of a
+	// store may have in a field for a facet to list them. A list of a million measured values says
+	// nothing, and costs more than all other facets.
+	MaxDistinct = 5_000
 )
 
 // Query is one question. Names are those of fields.
@@ -66,8 +71,10 @@ func (q *Query) FilterOf(facet string) *filter.Filter {
 // Facet is the values of a field among the runs that meet the filter. Without Query.Within, the
 // filter's own conditions on the field are left out, so that a page shows what else could be chosen.
 type Facet struct {
-	Field   string  `json:"field"`
-	Values  []Count `json:"values,omitempty"`  // the most frequent first, equals by their order; at most MaxValues
+	Field string `json:"field"`
+	// Values are the most frequent first, equals by their order; at most MaxValues. Numbers are not among
+	// them if the runs of the store have more than MaxDistinct different ones; neither are texts.
+	Values  []Count `json:"values,omitempty"`
 	Others  int     `json:"others,omitempty"`  // runs whose value is not listed
 	Missing int     `json:"missing,omitempty"` // runs without a value
 	// Histogram is that of a field with numbers, if it has more than Bins of them.
@@ -94,7 +101,18 @@ type Stats struct {
 	Runs  int      `json:"runs"`
 	Min   *float64 `json:"min"` // nil if no run has a number
 	Max   *float64 `json:"max"`
-	Mean  *float64 `json:"mean"`
+	Mean  *float64 `json:"mean"` // nil if the sum of the numbers exceeds float64
+}
+
+// Set are the statistics of some numbers; of none, they stay as they are.
+func (s *Stats) Set(runs int, sum, low, high float64) {
+	if s.Runs = runs; runs == 0 {
+		return
+	}
+	s.Min, s.Max = &low, &high
+	if mean := sum / float64(runs); !math.IsInf(mean, 0) && !math.IsNaN(mean) {
+		s.Mean = &mean
+	}
 }
 
 // Table is a part of the runs, by columns.

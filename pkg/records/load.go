@@ -285,12 +285,15 @@ func (l *loader) add(r Run) {
 	l.runs = append(l.runs, r)
 }
 
+// NotCollected is the problem of a run that has no record yet.
+const NotCollected = "no result.json yet: profllm collect writes it"
+
 // record reads result.json, or says why it cannot be read.
 func record(dir string) (*result.Result, string) {
 	data, err := regular.ReadFile(filepath.Join(dir, recordFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "no result.json yet: profllm collect writes it"
+		return nil, NotCollected
 	case err != nil:
 		return nil, err.Error()
 	}

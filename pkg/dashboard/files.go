@@ -1,0 +1,180 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/profllm/profllm/pkg/plot/runfiles"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+func (d *Server) addFiles() {
+	huma.Register(d.api, huma.Operation{
+		OperationID: "series", Method: http.MethodGet, Path: "/api/data/experiments/{id}/series",
+		Summary: "What the engines and GPUs of a run did over time, from its files",
+	}, d.series)
+	huma.Register(d.api, huma.Operation{
+		OperationID: "export-trace", Method: http.MethodGet, Path: "/api/export/traces/{id}",
+		Summary: "A trace that a profiler left; without a path, those that there are",
+	}, d.trace)
+}
+
+// errNoFiles is the error of a run whose files this server does not have.
+var errNoFiles = errors.New("the files of this run are not on this server")
+
+// folderOf is the folder of a run's job, if it is below one of the folders that may be read.
+func (d *Server) folderOf(r *records.Run) (string, error) {
+	dir := r.Job
+	if dir == "" {
+		dir = r.Dir
+	}
+	if filepath.IsAbs(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && slices.ContainsFunc(d.opts.Roots, func(root string) bool {
+			rel, err := filepath.Rel(root, real)
+			return err == nil && filepath.IsLocal(rel)
+		}) {
+			return real, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %q is not below the folders that it was started with", errNoFiles, dir)
+}
+
+type seriesAnswer struct {
+	Body struct {
+		Tracks   []track          `json:"tracks"`
+		Phases   []runfiles.Phase `json:"phases,omitempty"`
+		Problems []string         `json:"problems,omitempty"`
+	}
+}
+
+// track is one number over time.
+type track struct {
+	Name   string     `json:"name" example:"requests running"`
+	Unit   string     `json:"unit,omitempty"`
+	Of     string     `json:"of" doc:"a role, or a GPU"`
+	Node   string     `json:"node,omitempty"`
+	Times  []float64  `json:"times" doc:"Unix milliseconds"`
+	Values []*float64 `json:"values" doc:"null where samples are missing before the next"`
+}
+
+func (d *Server) series(ctx context.Context, in *experimentInput) (*seriesAnswer, error) {
+	s, err := d.store.Run(ctx, in.ID)
+	if err != nil {
+		return nil, failed(err)
+	}
+	dir, err := d.folderOf(&s.Run)
+	if err != nil {
+		return nil, huma.Error404NotFound(err.Error())
+	}
+	over := runfiles.Over(dir, []string{s.Run.Dir})
+	a := &seriesAnswer{}
+	a.Body.Tracks, a.Body.Phases, a.Body.Problems = []track{}, over.Phases, over.Problems
+	for _, x := range []struct {
+		name, unit string
+		list       []runfiles.Track
+	}{
+		{"requests running", "", over.Running}, {"requests waiting", "", over.Waiting}, {"KV cache in use", "", over.Cache},
+		{"tokens generated", "tok/s", over.Tokens}, {"GPU utilization", "%", over.Use}, {"GPU power", "W", over.Power},
+	} {
+		for _, t := range x.list {
+			a.Body.Tracks = append(a.Body.Tracks, trackOf(x.name, x.unit, t))
+		}
+	}
+	return a, nil
+}
+
+func trackOf(name, unit string, t runfiles.Track) track {
+	out := track{Name: name, Unit: unit, Of: t.Of, Node: t.Node, Times: []float64{}, Values: []*float64{}}
+	for i, s := range t.Samples {
+		if s.Gap && i > 0 {
+			out.Times = append(out.Times, t.Samples[i-1].At*1000+1)
+			out.Values = append(out.Values, nil)
+		}
+		out.Times, out.Values = append(out.Times, s.At*1000), append(out.Values, &s.Value)
+	}
+	return out
+}
+
+type traceInput struct {
+	ID   string `path:"id"`
+	Path string `query:"path" doc:"as the record has it"`
+}
+
+type tracesAnswer struct {
+	Traces []result.Trace `json:"traces"`
+}
+
+// trace sends a file that the record of the run names as a trace, and no other.
+func (d *Server) trace(ctx context.Context, in *traceInput) (*huma.StreamResponse, error) {
+	s, err := d.store.Run(ctx, in.ID)
+	if err != nil {
+		return nil, failed(err)
+	}
+	var list []result.Trace
+	if p := s.Run.Result.Profiling; p != nil {
+		list = p.Traces
+	}
+	if in.Path == "" {
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			hctx.SetHeader("Content-Type", "application/json")
+			writeJSON(hctx.BodyWriter(), tracesAnswer{append([]result.Trace{}, list...)})
+		}}, nil
+	}
+	if !slices.ContainsFunc(list, func(t result.Trace) bool { return t.Path == in.Path }) {
+		return nil, huma.Error404NotFound(fmt.Sprintf("the record of %s names no trace %q", in.ID, in.Path))
+	}
+	dir, err := d.folderOf(&s.Run)
+	if err != nil {
+		return nil, huma.Error404NotFound(err.Error())
+	}
+	f, err := openBelow(dir, in.Path)
+	if err != nil {
+		return nil, huma.Error404NotFound(errNoFiles.Error())
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer f.Close()
+		hctx.SetHeader("Content-Type", "application/octet-stream")
+		hctx.SetHeader("Content-Disposition", fmt.Sprintf("attachment; filename=%q", asciiName(in.Path)))
+		if _, err := io.Copy(hctx.BodyWriter(), f); err != nil {
+			panic(http.ErrAbortHandler) // only a broken body says that the rest is missing
+		}
+	}}, nil
+}
+
+// openBelow opens a regular file below a folder, whatever links lie there.
+func openBelow(dir, name string) (*os.File, error) {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, name)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	if rel, err := filepath.Rel(dir, real); err != nil || !filepath.IsLocal(rel) {
+		return nil, fs.ErrPermission
+	}
+	return regular.OpenLarge(real)
+}
+
+// asciiName is the last part of a path in characters that a header may have.
+func asciiName(path string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return '_'
+		}
+		return c
+	}, filepath.Base(path))
+}

@@ -1,0 +1,110 @@
+package dashboard
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/profllm/profllm/pkg/query"
+)
+
+// counts are those of the requests that were answered.
+type counts struct {
+	mu       sync.Mutex
+	requests map[route]*timing
+	inFlight int
+}
+
+type route struct {
+	pattern string // of the mux, so that there are few
+	status  int
+}
+
+type timing struct {
+	n       int64
+	seconds float64
+}
+
+// counted keeps the number and the time of requests.
+func (d *Server) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		d.counts.add(1)
+		defer func() {
+			d.counts.add(-1)
+			d.counts.took(route{r.Pattern, seen.status}, time.Since(began))
+		}()
+		next.ServeHTTP(seen, r)
+	})
+}
+
+func (c *counts) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inFlight += n
+}
+
+func (c *counts) took(r route, t time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests == nil {
+		c.requests = map[route]*timing{}
+	}
+	x := c.requests[r]
+	if x == nil {
+		x = &timing{}
+		c.requests[r] = x
+	}
+	x.n++
+	x.seconds += t.Seconds()
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find what the writer can do.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// addMetrics serves counts in Prometheus' text form.
+func (d *Server) addMetrics() {
+	d.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		var b strings.Builder
+		if got, err := d.store.Query(r.Context(), query.Query{}); err == nil {
+			b.WriteString("# HELP profllm_dashboard_runs Runs in the store.\n# TYPE profllm_dashboard_runs gauge\n")
+			fmt.Fprintf(&b, "profllm_dashboard_runs %d\n", got.Runs)
+		}
+		d.counts.write(&b)
+		_, _ = w.Write([]byte(b.String())) // the client is gone if this fails
+	})
+}
+
+func (c *counts) write(b *strings.Builder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.WriteString("# HELP profllm_dashboard_requests_in_flight Requests under way.\n" +
+		"# TYPE profllm_dashboard_requests_in_flight gauge\n")
+	fmt.Fprintf(b, "profllm_dashboard_requests_in_flight %d\n", c.inFlight)
+	b.WriteString("# HELP profllm_dashboard_request_seconds Time of requests that were answered.\n" +
+		"# TYPE profllm_dashboard_request_seconds summary\n")
+	for _, r := range slices.SortedFunc(maps.Keys(c.requests), func(a, b route) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	}) {
+		labels := fmt.Sprintf("{route=%q,status=\"%d\"}", r.pattern, r.status)
+		fmt.Fprintf(b, "profllm_dashboard_request_seconds_sum%s %g\n", labels, c.requests[r].seconds)
+		fmt.Fprintf(b, "profllm_dashboard_request_seconds_count%s %d\n", labels, c.requests[r].n)
+	}
+}

@@ -1,0 +1,126 @@
+package explore
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/report"
+)
+
+// Plan is what one configuration serves within limits, at the highest load that keeps them.
+type Plan struct {
+	Settings []records.Setting `json:"settings"` // in which the configurations differ
+	Load     []records.Setting `json:"load"`
+	Run      string            `json:"run"`
+	Value    float64           `json:"value"`   // of the metric that the target is of
+	PerGPU   *float64          `json:"per_gpu"` // nil where the GPUs are not known
+	GPUs     int               `json:"gpus"`    // of one copy of the service
+	// Copies of the service that reach the target, and their GPUs; 0 without a target.
+	Copies int `json:"copies,omitempty"`
+	Total  int `json:"total_gpus,omitempty"`
+	// Limits are the metrics that were limited, as they were at this load.
+	Limits []LimitedValue `json:"limits"`
+	Runs   int            `json:"runs"`    // of this configuration that count
+	Beyond int            `json:"beyond"`  // of them that break a limit, or lack its metric
+	Top    bool           `json:"highest"` // no higher load was tried: it may serve more
+}
+
+// LimitedValue is a metric under a limit.
+type LimitedValue struct {
+	metric.Limit
+	Measured float64 `json:"measured"`
+}
+
+// Capacity answers which configuration serves a target within limits.
+type Capacity struct {
+	Kind   records.Kind  `json:"kind,omitempty"`
+	Metric metric.Metric `json:"metric"`
+	Target float64       `json:"target,omitempty"`
+	// Plans are the configurations that keep the limits: the fewest GPUs for the target first, without a
+	// target the most per GPU.
+	Plans []Plan `json:"plans"`
+	// Beyond are the configurations of which no run keeps the limits.
+	Beyond [][]records.Setting `json:"beyond,omitempty"`
+}
+
+// Capacities finds what each configuration serves within limits. A target is in the metric's unit; 0 is none.
+func Capacities(runs []records.Run, m metric.Metric, limits []metric.Limit, target float64) *Capacity {
+	list, kind := match(runs)
+	groups, order := grouped(list, isLoad)
+	keys := slices.DeleteFunc(differing(list), isLoad)
+	c := &Capacity{Kind: kind, Metric: m, Target: target, Plans: []Plan{}}
+	for _, d := range order {
+		if p, ok := planOf(groups[d], m, limits); ok {
+			p.Settings = groups[d][0].settings(keys)
+			p.reach(target)
+			c.Plans = append(c.Plans, p)
+		} else {
+			c.Beyond = append(c.Beyond, groups[d][0].settings(keys))
+		}
+	}
+	slices.SortStableFunc(c.Plans, func(a, b Plan) int {
+		return cmp.Or(cmp.Compare(a.Total, b.Total), -cmp.Compare(a.share(), b.share()),
+			strings.Compare(records.Join(a.Settings), records.Join(b.Settings)))
+	})
+	return c
+}
+
+// planOf is the run of a configuration that does most within the limits.
+func planOf(group []*matched, m metric.Metric, limits []metric.Limit) (best Plan, ok bool) {
+	best.Runs = len(group)
+	highest := math.Inf(-1)
+	for _, x := range group {
+		v := m.Of(x.Result).Number
+		values, kept := keeps(x, limits)
+		if v != nil {
+			highest = max(highest, *v)
+		}
+		if v == nil || !kept {
+			best.Beyond++
+			continue
+		}
+		if !ok || m.Beats(*v, best.Value) {
+			ok = true
+			best.Value, best.Run, best.Limits = *v, x.Result.RunID, values
+			best.Load = x.settings(report.LoadKeys)
+			best.GPUs, best.PerGPU = 0, nil
+			if g := x.Result.Results.GPUs; g != nil && *g > 0 {
+				best.GPUs, best.PerGPU = *g, new(*v/float64(*g))
+			}
+		}
+	}
+	best.Top = ok && best.Value >= highest && best.Beyond == 0
+	return best, ok
+}
+
+// keeps reports whether a run is within all limits, and gives its values.
+func keeps(x *matched, limits []metric.Limit) (values []LimitedValue, ok bool) {
+	values = []LimitedValue{}
+	for _, l := range limits {
+		v := l.Metric.Of(x.Result).Number
+		if v == nil || !l.Meets(*v) {
+			return nil, false
+		}
+		values = append(values, LimitedValue{l, *v})
+	}
+	return values, true
+}
+
+// reach counts the copies that reach a target.
+func (p *Plan) reach(target float64) {
+	if target > 0 && p.Value > 0 {
+		p.Copies = int(math.Ceil(target / p.Value))
+		p.Total = p.Copies * p.GPUs
+	}
+}
+
+func (p *Plan) share() float64 {
+	if p.PerGPU == nil {
+		return 0
+	}
+	return *p.PerGPU
+}

@@ -1,0 +1,130 @@
+// Package explore concludes from many runs what their settings do: which setting moves a
+// metric, how throughput grows with GPUs, and which configuration serves a load within limits
+// on the fewest GPUs.
+//
+// Only valid runs of one kind count. Runs are matched by their settings, the GPU and the
+// engine's version; what only says how long a load lasts or where it ran is no setting here.
+//
+//	list := explore.Impacts(runs, metric.Throughput)
+package explore
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// The names of what runs are matched by besides their settings.
+const (
+	GPU     = "GPU"
+	Version = "engine version"
+)
+
+// ignored are settings that do not change what is measured, by the last part of their keys.
+var ignored = []string{"num_prompts", "seed", "num_warmups", "save_detailed", "save_result", "docker_image_url"}
+
+// A matched run is one that counts, with what it is matched by.
+type matched struct {
+	*records.Run
+	factors map[string]string
+}
+
+// match keeps the valid runs of the kind that most have, and says what each is matched by.
+func match(runs []records.Run) (list []matched, kind records.Kind) {
+	count := map[records.Kind]int{}
+	for i := range runs {
+		if r := runs[i].Result; r != nil {
+			count[records.KindOf(r)]++
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(count)) {
+		if kind == "" && count[kind] == 0 || count[k] > count[kind] {
+			kind = k
+		}
+	}
+	for i := range runs {
+		if r := &runs[i]; r.Unfit(kind) == "" {
+			list = append(list, matched{r, factors(r)})
+		}
+	}
+	return list, kind
+}
+
+func factors(r *records.Run) map[string]string {
+	all := map[string]string{}
+	for k, v := range r.Settings {
+		if !slices.Contains(ignored, last(k)) {
+			all[k] = v
+		}
+	}
+	all["cmd_args.model"] = result.ModelName(all["cmd_args.model"])
+	for name, from := range map[string]string{GPU: "GPU", Version: "engine"} {
+		if v := r.Surrounding(from); v != "" {
+			all[name] = v
+		}
+	}
+	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
+	return all
+}
+
+func last(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// A digest tells sets of factors apart; that of a set less one factor is a subtraction.
+type digest uint64
+
+var seed = maphash.MakeSeed()
+
+func digestOf(key, value string) digest {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	h.WriteString(key)
+	h.WriteByte(0)
+	h.WriteString(value)
+	return digest(h.Sum64())
+}
+
+// of is the digest of all factors but those that are left out.
+func (m *matched) of(without func(key string) bool) digest {
+	var sum digest
+	for k, v := range m.factors {
+		if !without(k) {
+			sum += digestOf(k, v)
+		}
+	}
+	return sum
+}
+
+// differing are the factors whose values are not the same in all runs, sorted.
+func differing(list []matched) []string {
+	first := map[string]string{}
+	count := map[string]int{}
+	differs := map[string]bool{}
+	for _, m := range list {
+		for k, v := range m.factors {
+			if count[k]++; count[k] == 1 {
+				first[k] = v
+			}
+			differs[k] = differs[k] || first[k] != v
+		}
+	}
+	for k, n := range count {
+		differs[k] = differs[k] || n < len(list)
+	}
+	maps.DeleteFunc(differs, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(differs))
+}
+
+// settings are a run's values of factors, with short keys.
+func (m *matched) settings(keys []string) []records.Setting {
+	var list []records.Setting
+	for _, k := range keys {
+		if v, ok := m.factors[k]; ok {
+			list = append(list, records.Setting{Key: k, Value: v})
+		}
+	}
+	return records.Short(list)
+}

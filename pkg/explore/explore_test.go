@@ -1,0 +1,174 @@
+package explore_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/explore"
+	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// bench makes runs of one kind of service whose throughput is known.
+type bench struct{ runs []records.Run }
+
+func (b *bench) add(throughput float64, gpus int, settings map[string]string) *records.Run {
+	id := fmt.Sprintf("exp_%04d", len(b.runs))
+	r := &result.Result{
+		RunID: id, Status: result.Completed, Timestamp: time.UnixMilli(int64(len(b.runs)) * 1000),
+		Validity:   &result.Validity{Valid: true, Verdict: result.VerdictValid},
+		Provenance: &result.Provenance{Engine: "vllm", EngineVersion: "0.32.0"},
+		Results:    result.Metrics{Counts: result.Counts{GPUs: &gpus}, Rates: result.Rates{OutputThroughput: &throughput}},
+	}
+	r.Results.Latency = map[result.Family]result.Distribution{result.TTFT: {Median: new(throughput / 10)}}
+	b.runs = append(b.runs, records.Run{Dir: id, Result: r, Settings: settings})
+	return &b.runs[len(b.runs)-1]
+}
+
+func settings(pairs ...string) map[string]string {
+	m := map[string]string{"cmd_args.model": "m"}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+const (
+	concurrency = "bench_cmd_args.max_concurrency"
+	tp          = "cmd_args.tensor_parallel_size"
+	dtype       = "cmd_args.dtype"
+	seqs        = "cmd_args.max_num_seqs"
+)
+
+// wobble is a fixed noise of about 1 %.
+func wobble(i int) float64 { return 1 + 0.01*float64((i*7)%5-2) }
+
+// covers: UI-10, UC-2, UC-4, UC-5
+func TestImpactOfOneSetting(t *testing.T) {
+	var b bench
+	for i := range 10 { // dtype matters, max_num_seqs does not
+		for d, factor := range map[string]float64{"bfloat16": 1, "fp8": 1.3} {
+			for _, n := range []string{"64", "128"} {
+				b.add(1000*factor*float64(1+i)*wobble(3*i*i+len(n)+int(d[0])), 4, settings(concurrency, strconv.Itoa(1<<i), dtype, d, seqs, n))
+			}
+		}
+	}
+	invalid := b.add(9, 4, settings(dtype, "fp8"))
+	invalid.Result.Validity.Verdict = result.VerdictInvalid
+	r := explore.Impacts(b.runs, metric.Throughput)
+	require.Equal(t, 40, r.Runs)
+	require.Equal(t, 1, r.LeftOut)
+	byKey := map[string]explore.Impact{}
+	for _, x := range r.Impacts {
+		if x.Key == dtype || x.Key == seqs {
+			byKey[x.Key] = x
+		}
+	}
+	d := byKey[dtype]
+	require.Equal(t, explore.Shown, d.Certainty)
+	require.Equal(t, "bfloat16", d.From)
+	require.Equal(t, 20, d.Pairs)
+	require.InDelta(t, 30, d.Percent, 2)
+	require.LessOrEqual(t, *d.Low, 30.0)
+	require.GreaterOrEqual(t, *d.High, 30.0)
+	require.True(t, d.Better)
+	require.Equal(t, explore.NotShown, byKey[seqs].Certainty)
+	require.Empty(t, r.Together)
+}
+
+func TestSettingsThatChangeTogetherSayNothing(t *testing.T) {
+	var b bench
+	for i := range 8 {
+		b.add(1000*wobble(i), 4, settings(dtype, "bfloat16", seqs, "64", "extra_env_vars.X", strconv.Itoa(i)))
+		b.add(2000*wobble(i), 4, settings(dtype, "fp8", seqs, "128", "extra_env_vars.X", strconv.Itoa(i)))
+	}
+	r := explore.Impacts(b.runs, metric.Throughput)
+	require.ElementsMatch(t, []string{dtype, seqs}, r.Together)
+}
+
+func TestFewPairsAreTooLittle(t *testing.T) {
+	var b bench
+	b.add(1000, 4, settings(dtype, "bfloat16"))
+	b.add(2000, 4, settings(dtype, "fp8"))
+	r := explore.Impacts(b.runs, metric.Throughput)
+	require.Len(t, r.Impacts, 1)
+	require.Equal(t, explore.TooLittle, r.Impacts[0].Certainty)
+	require.InDelta(t, 100, r.Impacts[0].Percent, 1e-9)
+	require.Equal(t, [2]string{"exp_0000", "exp_0001"}, r.Impacts[0].Runs)
+}
+
+func TestLowerIsBetterForLatency(t *testing.T) {
+	var b bench
+	for i := range 8 {
+		b.add(1000*wobble(i), 4, settings(dtype, "bfloat16", concurrency, strconv.Itoa(i)))
+		b.add(500*wobble(i), 4, settings(dtype, "fp8", concurrency, strconv.Itoa(i)))
+	}
+	for _, x := range explore.Impacts(b.runs, metric.MedianTTFT).Impacts {
+		if x.Key == dtype {
+			require.True(t, x.Better)
+			require.Equal(t, explore.Shown, x.Certainty)
+			return
+		}
+	}
+	t.Fatal("no impact of dtype")
+}
+
+// covers: UC-3, HW-2
+func TestScaling(t *testing.T) {
+	var b bench
+	for _, model := range []string{"a", "b"} {
+		for i, n := range []int{1, 2, 4} {
+			for _, load := range []string{"1", "64"} {
+				v := 100 * float64(n) * (1 - 0.1*float64(i))
+				if load == "1" {
+					v /= 10
+				}
+				b.add(v, n, settings("cmd_args.model", model, tp, strconv.Itoa(n), concurrency, load))
+			}
+		}
+	}
+	b.add(50, 1, settings("cmd_args.model", "alone"))
+	list := explore.Scalings(b.runs, metric.Throughput)
+	require.Len(t, list, 2)
+	require.Equal(t, []records.Setting{{Key: "model", Value: "a"}}, list[0].Settings)
+	p := list[0].Points
+	require.Len(t, p, 3)
+	require.Equal(t, []int{1, 2, 4}, []int{p[0].GPUs, p[1].GPUs, p[2].GPUs})
+	require.InDeltaSlice(t, []float64{1, 0.9, 0.8}, []float64{p[0].Efficiency, p[1].Efficiency, p[2].Efficiency}, 1e-9)
+	require.Equal(t, 2, p[0].Of)
+	require.Contains(t, p[2].Layout, records.Setting{Key: "max_concurrency", Value: "64"})
+}
+
+// covers: UC-9
+func TestCapacity(t *testing.T) {
+	var b bench
+	for i, load := range []string{"8", "16", "32"} { // median TTFT is a tenth of the throughput
+		b.add(1000*float64(i+1), 4, settings(dtype, "bfloat16", concurrency, load))
+		b.add(1500*float64(i+1), 8, settings(dtype, "fp8", concurrency, load))
+		b.add(9000, 4, settings(dtype, "half", concurrency, load))
+	}
+	limit := metric.Limit{Metric: metric.MedianTTFT, Value: 310}
+	c := explore.Capacities(b.runs, metric.Throughput, []metric.Limit{limit}, 10_000)
+	require.Len(t, c.Plans, 2)
+	best := c.Plans[0]
+	require.Equal(t, []records.Setting{{Key: "dtype", Value: "bfloat16"}}, best.Settings)
+	require.Equal(t, []records.Setting{{Key: "max_concurrency", Value: "32"}}, best.Load)
+	require.Equal(t, 3000.0, best.Value)
+	require.Equal(t, 4, best.Copies)
+	require.Equal(t, 16, best.Total)
+	require.True(t, best.Top)
+	require.Equal(t, 300.0, best.Limits[0].Measured)
+	require.False(t, c.Plans[1].Top, "a higher load broke the limit")
+	require.Equal(t, [][]records.Setting{{{Key: "dtype", Value: "half"}}}, c.Beyond)
+}
+
+func TestNothing(t *testing.T) {
+	require.Empty(t, explore.Impacts(nil, metric.Throughput).Impacts)
+	require.Empty(t, explore.Scalings(nil, metric.Throughput))
+	require.Empty(t, explore.Capacities(nil, metric.Throughput, nil, 0).Plans)
+}

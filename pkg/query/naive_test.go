@@ -1,0 +1,15 @@
+package query_test
+
+import (
+	"testing"
+
+	"github.com/profllm/profllm/pkg/query"
+	"github.com/profllm/profllm/pkg/query/querytest"
+)
+
+// The suite itself: what is right agrees with itself after a question went through JSON.
+//
+// covers: API-6
+func TestNaive(t *testing.T) {
+	querytest.Run(t, func(_ *testing.T, runs []query.Run) query.Engine { return query.Naive(runs) })
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/records"
+)
+
+// Run is a run of the store.
+type Run struct {
+	ID     string
+	Stored time.Time // when this record of it was
+	Hash   string    // SHA-256 of Record
+	Record []byte    // result.json
+	records.Run
+}
+
+const runColumns = "b.id, b.stored, b.record_hash, r.record, r.besides"
+
+// scanRun reads runColumns.
+func scanRun(r interface{ Scan(...any) error }) (*Run, error) {
+	var packed, besides []byte
+	var at int64
+	x := &Run{}
+	if err := r.Scan(&x.ID, &at, &x.Hash, &packed, &besides); err != nil {
+		return nil, err
+	}
+	x.Stored = time.UnixMilli(at).UTC()
+	var err error
+	if x.Record, err = unzipped(packed); err == nil {
+		x.Run, err = records.Unpack(x.Record, besides)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", x.ID, err)
+	}
+	return x, nil
+}
+
+// Get returns a run; its error is ErrNotFound if there is none of that id.
+func (s *Store) Get(ctx context.Context, id string) (*Run, error) {
+	row := s.read.QueryRowContext(ctx, s.sql.bind("SELECT "+runColumns+
+		" FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE b.id = ?"), harmless(id))
+	x, err := scanRun(row)
+	if err == sql.ErrNoRows {
+		return nil, fmt.Errorf("%q: %w", id, ErrNotFound)
+	}
+	return x, err
+}
+
+// Each calls visit for each run, as they were stored, and ends with its error.
+func (s *Store) Each(ctx context.Context, visit func(*Run) error) error {
+	return s.each(ctx, s.read, func(r *sql.Rows) error {
+		x, err := scanRun(r)
+		if err != nil {
+			return err
+		}
+		return visit(x)
+	}, "SELECT "+runColumns+" FROM benchmark_runs b JOIN records r ON r.seq = b.seq ORDER BY b.seq")
+}
+
+// Count is the number of runs.
+func (s *Store) Count(ctx context.Context) (n int, err error) {
+	err = s.read.QueryRowContext(ctx, "SELECT count(*) FROM benchmark_runs").Scan(&n)
+	return n, err
+}
+
+// usedFields are those that runs have or had, by name.
+func (s *Store) usedFields(ctx context.Context, q queryer) (used, error) {
+	seen := used{}
+	err := s.each(ctx, q, func(r *sql.Rows) error {
+		var name string
+		x := &usedField{}
+		if err := r.Scan(&name, &x.free, &x.numbers, &x.texts); err != nil {
+			return err
+		}
+		seen[name] = x
+		return nil
+	}, "SELECT name, free, numbers, texts FROM run_fields")
+	return seen, err
+}
+
+// fieldOf is a field that runs have.
+func (x *usedField) fieldOf(name string) *field.Field {
+	f, err := field.Find(name)
+	if err != nil {
+		f = &field.Field{Name: name, Group: field.Setting, Kind: field.Text}
+	}
+	if !x.free {
+		return f
+	}
+	free := *f
+	free.Free = true
+	if x.numbers {
+		free.Kind = field.Number
+	}
+	return &free
+}
+
+// Several returns runs in the order of their ids; its error is ErrNotFound if one is not there.
+func (s *Store) Several(ctx context.Context, ids []string) ([]records.Run, error) {
+	found := make(map[string]*Run, len(ids))
+	for some := range slices.Chunk(ids, 500) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = harmless(id)
+		}
+		err := s.each(ctx, s.read, func(r *sql.Rows) error {
+			x, err := scanRun(r)
+			if err == nil {
+				found[x.ID] = x
+			}
+			return err
+		}, "SELECT "+runColumns+" FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE b.id IN ("+marks(len(some))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	list := make([]records.Run, len(ids))
+	for i, id := range ids {
+		x := found[harmless(id)]
+		if x == nil {
+			return nil, fmt.Errorf("%q: %w", id, ErrNotFound)
+		}
+		list[i] = x.Run
+	}
+	return list, nil
+}

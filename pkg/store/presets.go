@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+)
+
+// Preset is a filter that somebody saved, and what a page keeps with it.
+type Preset struct {
+	Name    string          `json:"name"`
+	Filter  json.RawMessage `json:"filter,omitempty"`
+	View    json.RawMessage `json:"view,omitempty"`
+	Changed time.Time       `json:"changed"`
+}
+
+// Presets lists the saved filters by name.
+func (s *Store) Presets(ctx context.Context) ([]Preset, error) {
+	list := []Preset{}
+	return list, s.each(ctx, s.read, func(r *sql.Rows) error {
+		var filter, view string
+		var at int64
+		p := Preset{}
+		if err := r.Scan(&p.Name, &filter, &view, &at); err != nil {
+			return err
+		}
+		p.Filter, p.View, p.Changed = json.RawMessage(filter), json.RawMessage(view), time.UnixMilli(at).UTC()
+		list = append(list, p)
+		return nil
+	}, "SELECT name, filter, view, changed FROM presets ORDER BY name")
+}
+
+// SetPreset saves a filter, in place of one of the same name.
+func (s *Store) SetPreset(ctx context.Context, p Preset) error {
+	return s.change(ctx, func(c *change) error {
+		return c.exec(ctx, `INSERT INTO presets (name, filter, view, changed) VALUES (?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET filter = excluded.filter, view = excluded.view, changed = excluded.changed`,
+			harmless(p.Name), jsonOf(p.Filter), jsonOf(p.View), s.now().UnixMilli())
+	})
+}
+
+// DeletePreset forgets a filter. There need not be one of that name.
+func (s *Store) DeletePreset(ctx context.Context, name string) error {
+	return s.change(ctx, func(c *change) error {
+		return c.exec(ctx, "DELETE FROM presets WHERE name = ?", harmless(name))
+	})
+}
+
+func jsonOf(m json.RawMessage) string {
+	if len(m) == 0 {
+		return "null"
+	}
+	return harmless(string(m))
+}

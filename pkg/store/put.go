@@ -1,0 +1,254 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/result"
+)
+
+// Did is what Put did with a run.
+type Did string
+
+// What Put does.
+const (
+	Stored    Did = "stored"    // it is new
+	Duplicate Did = "duplicate" // the store has this record
+	Updated   Did = "updated"   // the store had another record of the run, and keeps it as a former one
+	Refused   Did = "refused"   // it has no record that can be stored
+)
+
+// Outcome is the answer of Put for a run.
+type Outcome struct {
+	ID  string // of the run in the store; "" if it was refused
+	Did Did
+	Why string // it was refused
+}
+
+// Put stores runs, all or none: when it returns without an error, they are on disk. The same
+// runs again are duplicates.
+func (s *Store) Put(ctx context.Context, runs []records.Run) ([]Outcome, error) {
+	list := make([]Outcome, len(runs))
+	rows := make([]*row, len(runs))
+	now := s.now().UnixMilli()
+	for i := range runs {
+		r := &runs[i]
+		if why := unfit(r); why != "" {
+			list[i] = Outcome{Did: Refused, Why: why}
+			continue
+		}
+		var err error
+		if rows[i], err = newRow(r, now); err != nil {
+			list[i] = Outcome{Did: Refused, Why: err.Error()}
+		}
+	}
+	if !slices.ContainsFunc(rows, func(r *row) bool { return r != nil }) {
+		return list, nil
+	}
+	return list, s.change(ctx, func(c *change) error {
+		known, err := c.rowsOf(ctx, rows)
+		if err != nil {
+			return err
+		}
+		var fresh []*row
+		for i, r := range rows {
+			if r == nil {
+				continue
+			}
+			if list[i], err = c.settle(ctx, r, known); err != nil {
+				return err
+			}
+			if list[i].Did != Duplicate {
+				fresh = append(fresh, r)
+			}
+		}
+		return c.replace(ctx, last(fresh))
+	})
+}
+
+// unfit says why a run cannot be stored.
+func unfit(r *records.Run) string {
+	switch {
+	case r.Result == nil && r.NoJob != "":
+		return r.NoJob
+	case r.Result == nil:
+		return r.Problem
+	case r.Result.RunID == "":
+		return "the record has no run_id"
+	}
+	return ""
+}
+
+// last leaves of several rows of one run the last.
+func last(rows []*row) []*row {
+	at := map[string]int{}
+	for i, r := range rows {
+		at[r.id] = i
+	}
+	var list []*row
+	for i, r := range rows {
+		if at[r.id] == i {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// stored is a run that the store has.
+type stored struct {
+	seq             int64
+	id, hash, setup string
+	dir             string
+	row             *row // if this transaction writes it
+}
+
+// rowsOf are the runs of the store that have the run ids of rows.
+func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored, error) {
+	var ids []any
+	for _, r := range rows {
+		if r != nil {
+			ids = append(ids, harmless(r.run.Result.RunID))
+		}
+	}
+	known := map[string][]*stored{}
+	for some := range slices.Chunk(ids, 500) {
+		err := c.each(ctx, c.tx, func(r *sql.Rows) error {
+			var run, dir sql.NullString
+			x := &stored{}
+			if err := r.Scan(&x.seq, &x.id, &x.hash, &x.setup, &run, &dir); err != nil {
+				return err
+			}
+			x.dir = dir.String
+			if !slices.ContainsFunc(known[run.String], func(o *stored) bool { return o.id == x.id }) {
+				known[run.String] = append(known[run.String], x)
+			}
+			return nil
+		}, "SELECT seq, id, record_hash, setup_hash, run_id, dir FROM benchmark_runs WHERE run_id IN ("+marks(len(some))+") ORDER BY id", some...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// settle says what becomes of a row, and gives it its id.
+func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored) (Outcome, error) {
+	run := harmless(r.run.Result.RunID)
+	list := known[run]
+	for _, same := range []func(*stored) bool{
+		func(x *stored) bool { return x.hash == r.hash },
+		func(x *stored) bool { return x.dir == harmless(r.run.Dir) && x.dir != "" },
+		func(x *stored) bool { return x.setup == r.setup },
+	} {
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			return c.again(ctx, r, list[i])
+		}
+	}
+	r.id = freeID(run, list)
+	known[run] = append(list, &stored{id: r.id, hash: r.hash, setup: r.setup, dir: harmless(r.run.Dir), row: r})
+	return Outcome{ID: r.id, Did: Stored}, nil
+}
+
+// freeID is an id for a run whose run id others have as well.
+func freeID(run string, others []*stored) string {
+	id := run
+	for n := 2; slices.ContainsFunc(others, func(x *stored) bool { return x.id == id }); n++ {
+		id = fmt.Sprintf("%s~%d", run, n)
+	}
+	return id
+}
+
+// again settles a row of a run that is known.
+func (c *change) again(ctx context.Context, r *row, x *stored) (Outcome, error) {
+	r.id, r.replaces = x.id, x.seq
+	packed, besides := []byte(nil), []byte(nil)
+	if x.row != nil {
+		packed, besides = x.row.packed, x.row.besides
+	} else if err := c.blobs(ctx, x.seq, &packed, &besides); err != nil {
+		return Outcome{}, err
+	}
+	same, err := says(r, x.hash, packed)
+	if err != nil {
+		return Outcome{}, err
+	}
+	elsewhere := x.dir != harmless(r.run.Dir)
+	if !same && elsewhere && x.row == nil { // a copy that was left behind
+		if same, err = c.isFormer(ctx, x.id, r.hash); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if same && (string(besides) == string(r.besides) || elsewhere) {
+		return Outcome{ID: x.id, Did: Duplicate}, nil // also a copy elsewhere
+	}
+	if !same {
+		err := c.exec(ctx, `INSERT INTO former_records (id, record_hash, replaced, record, besides) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id, record_hash) DO UPDATE SET replaced = excluded.replaced`, x.id, x.hash, r.stored, packed, besides)
+		if err != nil {
+			return Outcome{}, err
+		}
+	}
+	x.hash, x.setup, x.dir, x.row = r.hash, r.setup, harmless(r.run.Dir), r
+	return Outcome{ID: x.id, Did: Updated}, nil
+}
+
+// isFormer reports whether a record is a former one of a run.
+func (c *change) isFormer(ctx context.Context, id, hash string) (bool, error) {
+	var n int
+	err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT count(*) FROM former_records WHERE id = ? AND record_hash = ?"),
+		id, hash).Scan(&n)
+	return n > 0, err
+}
+
+// says reports whether a stored record says the same as a row. Another release may have written
+// it with other bytes.
+func says(r *row, hash string, packed []byte) (bool, error) {
+	if hash == r.hash {
+		return true, nil
+	}
+	record, err := unzipped(packed)
+	if err != nil {
+		return false, err
+	}
+	old, err := result.Decode(record)
+	if err != nil {
+		return false, nil //nolint:nilerr // what cannot be read is kept as a former record
+	}
+	again, err := result.Encode(old)
+	return err == nil && hashOf(again) == r.hash, nil
+}
+
+func (c *change) blobs(ctx context.Context, seq int64, record, besides *[]byte) error {
+	return c.tx.QueryRowContext(ctx, c.sql.bind("SELECT record, besides FROM records WHERE seq = ?"), seq).
+		Scan(record, besides)
+}
+
+// Delete removes runs with their former records, and says how many there were.
+func (s *Store) Delete(ctx context.Context, ids ...string) (n int, err error) {
+	return n, s.change(ctx, func(c *change) error {
+		for _, id := range ids {
+			var seq int64
+			err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT seq FROM benchmark_runs WHERE id = ?"), id).Scan(&seq)
+			if err == sql.ErrNoRows {
+				continue
+			}
+			if err == nil {
+				err = c.drop(ctx, []any{seq})
+			}
+			if err == nil {
+				err = c.exec(ctx, "DELETE FROM former_records WHERE id = ?", id)
+			}
+			if err == nil {
+				c.seq++
+				err = c.exec(ctx, "INSERT INTO removed_runs (seq, id) VALUES (?, ?)", c.seq, id)
+			}
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+}

@@ -1,0 +1,182 @@
+package upload
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/collect/cache"
+	"github.com/profllm/profllm/pkg/interchange"
+	"github.com/profllm/profllm/pkg/interchange/importer"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
+)
+
+// reader reads one file or folder that was sent.
+type reader struct {
+	collector *collect.Collector
+	work      string // an empty folder
+	from      string // what was sent
+	name      string // as it was called
+	notes     []string
+}
+
+var errNothing = errors.New("no record of profllm, and no result of a program that profllm imports")
+
+// read finds the runs, judged as collect judges them.
+func (r *reader) read() ([]records.Run, error) {
+	info, err := os.Stat(r.from)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return r.file()
+	}
+	return r.folder(r.from)
+}
+
+// file reads a single record, or a result of another program.
+func (r *reader) file() ([]records.Run, error) {
+	data, err := regular.ReadFile(r.from)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errors.New("the file is empty")
+	}
+	if !bytes.Contains(data, []byte(`"`+schemaHead)) {
+		return r.imported(r.from)
+	}
+	if _, err := result.Decode(data); err != nil {
+		return nil, err
+	}
+	if err := result.Validate(data); err != nil {
+		return nil, fmt.Errorf("%w\n\thint: a record of a newer release needs a server of that release", err)
+	}
+	dir := filepath.Join(r.work, "record")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, recordFile), data, 0o600); err != nil {
+		return nil, err
+	}
+	return r.load(dir)
+}
+
+const (
+	schemaHead = "profllm.result/"
+	recordFile = "result.json"
+)
+
+// folder reads a folder of runs. Those with their files are collected again.
+func (r *reader) folder(dir string) ([]records.Run, error) {
+	dirs, err := run.Find(dir)
+	if err != nil {
+		r.note(err)
+	}
+	var nothing cache.Cache
+	for _, d := range dirs {
+		if !hasFiles(d) {
+			continue
+		}
+		if got := nothing.Collect(r.collector, d, nil); got.Err != nil {
+			r.note(got.Err)
+		}
+	}
+	runs, err := r.load(dir)
+	if err == nil && len(runs) == 0 {
+		return r.imported(dir)
+	}
+	return runs, err
+}
+
+// hasFiles reports whether a run has the files that its record was made of.
+func hasFiles(dir string) bool {
+	for _, name := range []string{"raw", "logs"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+			return true
+		}
+	}
+	_, err := os.Stat(filepath.Join(dir, recordFile))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// load reads records, and names their folders as the sender knows them.
+func (r *reader) load(dir string) ([]records.Run, error) {
+	runs, err := records.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	with := runs[:0]
+	for _, x := range runs {
+		x.Dir = r.called(x.Dir)
+		if x.Result == nil {
+			r.note(fmt.Errorf("%s: %s", x.Dir, x.Problem))
+			continue
+		}
+		with = append(with, x)
+	}
+	if len(with) == 0 && len(runs) > 0 {
+		return nil, errors.New("no record that can be read")
+	}
+	return with, nil
+}
+
+// imported reads results of other programs.
+func (r *reader) imported(path string) ([]records.Run, error) {
+	into := filepath.Join(r.work, "imported")
+	if err := os.Mkdir(into, 0o700); err != nil {
+		return nil, err
+	}
+	s := interchange.Scan{Name: r.called, Spoilt: func(_ string, err error) { r.note(err) }}
+	found, err := s.Path(path)
+	if err != nil {
+		return nil, err
+	}
+	m := importer.Importer{Collector: r.collector, Dir: into, Relative: r.called}
+	files, left := interchange.Once(found)
+	for _, why := range left {
+		r.note(errors.New("left out " + why))
+	}
+	made := false
+	for _, f := range files {
+		for _, it := range f.Items {
+			if _, _, err := m.Import(f, it); err != nil {
+				r.note(err)
+				continue
+			}
+			made = true
+		}
+	}
+	if !made {
+		if len(r.notes) > 0 {
+			return nil, errors.New(r.notes[0])
+		}
+		return nil, errNothing
+	}
+	return r.load(into)
+}
+
+// called is a path as the sender knows it.
+func (r *reader) called(path string) string {
+	for _, head := range []string{filepath.Join(r.work, "imported"), filepath.Join(r.work, "record"), r.from, r.work} {
+		if rest, ok := strings.CutPrefix(path, head); ok && (rest == "" || rest[0] == filepath.Separator) {
+			return filepath.ToSlash(r.name + rest)
+		}
+	}
+	return path
+}
+
+func (r *reader) note(err error) {
+	if len(r.notes) < most {
+		text := strings.ReplaceAll(err.Error(), r.from, r.name)
+		r.notes = append(r.notes, strings.ReplaceAll(text, r.work+string(filepath.Separator), ""))
+	}
+}

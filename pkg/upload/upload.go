@@ -1,0 +1,275 @@
+// Package upload turns files that somebody sent into runs of a store. What was accepted is on
+// disk before that is said, and is worked off in order, also after a crash: a spool is a folder
+// with one folder for each upload.
+//
+//	s, err := upload.Open(dir, upload.Options{Collector: col, Put: store.Put})
+//	go s.Work(ctx)
+//	job, err := s.Accept(files)
+//	status, err := s.Status(job)
+package upload
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/profllm/profllm/pkg/collect"
+	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/regular"
+)
+
+// The limits of an upload, unless Options name others.
+const (
+	DefaultBytes = 4 << 30
+	MaxFiles     = 20_000
+	maxName      = 512
+	maxDepth     = 16
+	kept         = 7 * 24 * time.Hour // of the status of one that is done
+)
+
+// State is how far an upload is.
+type State string
+
+// The states.
+const (
+	Queued  State = "queued"
+	Running State = "running"
+	Done    State = "done"
+)
+
+// Status is what became of an upload until now.
+type Status struct {
+	Job   string    `json:"job_id"`
+	State State     `json:"state"`
+	Begun time.Time `json:"begun"`
+	Done  int       `json:"done"`  // files, archives and folders that were read
+	Total int       `json:"total"` // of them
+	Files []File    `json:"files"`
+}
+
+// File is what became of one file, archive or folder.
+type File struct {
+	Name string `json:"name"`
+	// Outcome counts the runs by what the store did with them.
+	Outcome map[string]int `json:"outcome,omitempty"`
+	Runs    []string       `json:"runs,omitempty"` // ids, at most 100
+	Error   string         `json:"error,omitempty"`
+	Notes   []string       `json:"notes,omitempty"` // about single runs
+}
+
+// Sent is a file that is being sent. Its name may have folders before it.
+type Sent struct {
+	Name string
+	io.Reader
+}
+
+// Outcome is what a store did with a run.
+type Outcome struct {
+	ID  string
+	Did string // such as stored or duplicate
+	Why string // it was refused
+}
+
+// Options of a spool.
+type Options struct {
+	Collector *collect.Collector
+	// Put stores runs; when it returns without an error, they are on disk.
+	Put   func(context.Context, []records.Run) ([]Outcome, error)
+	Bytes int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
+	Now   func() time.Time
+	Log   func(format string, args ...any)
+}
+
+// Spool takes uploads and works them off.
+type Spool struct {
+	dir  string
+	opts Options
+	wake chan struct{}
+}
+
+// The errors of an upload that is refused.
+var (
+	ErrName     = errors.New("a file name that is not accepted")
+	ErrTooLarge = errors.New("the upload is larger than allowed")
+	ErrEmpty    = errors.New("no file was sent")
+	ErrCut      = errors.New("what was sent cannot be read to its end")
+	ErrNoJob    = errors.New("no such upload")
+)
+
+// Open opens the spool in a folder, which is made if it is missing.
+func Open(dir string, o Options) (*Spool, error) {
+	if o.Bytes == 0 {
+		o.Bytes = DefaultBytes
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1)}, nil
+}
+
+// The names in a spool: a job's folder, its files, and what is known of it.
+const (
+	jobHead    = "job-"
+	newHead    = "new-" // not accepted yet
+	filesDir   = "files"
+	workDir    = "work"
+	statusFile = "status.json"
+)
+
+var jobName = regexp.MustCompile(`^\d{14}-[0-9a-f]{16}$`)
+
+// Accept writes the files to disk and gives the upload's name. None of it stays if it is
+// refused.
+func (s *Spool) Accept(files iter.Seq2[Sent, error]) (*Status, error) {
+	now := s.opts.Now().UTC()
+	var random [8]byte
+	rand.Read(random[:]) //nolint:errcheck // it never fails
+	job := now.Format("20060102150405") + "-" + hex.EncodeToString(random[:])
+	temp := filepath.Join(s.dir, newHead+job)
+	defer os.RemoveAll(temp) //nolint:errcheck // Work removes what is left
+	if err := os.MkdirAll(filepath.Join(temp, filesDir), 0o700); err != nil {
+		return nil, err
+	}
+	names, err := s.receive(filepath.Join(temp, filesDir), files)
+	if err != nil {
+		return nil, err
+	}
+	st := &Status{Job: job, State: Queued, Begun: now, Total: len(parts(names)), Files: []File{}}
+	if err := writeStatus(temp, st); err != nil {
+		return nil, err
+	}
+	if err := durable.Rename(temp, filepath.Join(s.dir, jobHead+job)); err != nil {
+		return nil, err
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+	return st, nil
+}
+
+// receive writes the files below a folder, and gives their names.
+func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, error) {
+	left := s.opts.Bytes
+	var names []string
+	for f, err := range files {
+		if err != nil {
+			return nil, err
+		}
+		name, err := safeName(f.Name)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(names) == MaxFiles:
+			return nil, fmt.Errorf("%w: more than %d files", ErrTooLarge, MaxFiles)
+		}
+		n, err := write(filepath.Join(dir, filepath.FromSlash(name)), f, left)
+		if err != nil {
+			return nil, err
+		}
+		if left -= n; left < 0 {
+			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, s.opts.Bytes)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil, ErrEmpty
+	}
+	return names, nil
+}
+
+// write writes at most one byte more than allowed to a file that must not be there.
+func write(path string, r io.Reader, most int64) (int64, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return 0, nameTaken(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, nameTaken(err)
+	}
+	from := &sender{Reader: r}
+	n, err := io.Copy(f, io.LimitReader(from, most+1))
+	if from.err != nil {
+		err = fmt.Errorf("%w: %w", ErrCut, from.err)
+	}
+	return n, errors.Join(err, f.Sync(), f.Close())
+}
+
+// sender remembers why nothing more can be read: that is not this machine's fault.
+type sender struct {
+	io.Reader
+	err error
+}
+
+func (s *sender) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// nameTaken says of an error of the file system that two names of an upload are in each other's way.
+func nameTaken(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) && (errors.Is(err, fs.ErrExist) || strings.Contains(at.Err.Error(), "directory")) {
+		return fmt.Errorf("%w: %q is sent twice, or as a file and a folder", ErrName, filepath.Base(at.Path))
+	}
+	return err
+}
+
+// safeName is a name below a folder, whatever was sent.
+func safeName(name string) (string, error) {
+	name = strings.ReplaceAll(name, `\`, "/")
+	clean := strings.TrimPrefix(filepath.ToSlash(filepath.Clean("/"+name)), "/")
+	bad := clean == "" || len(name) > maxName || strings.Count(clean, "/") > maxDepth ||
+		slices.Contains(strings.Split(name, "/"), "..") ||
+		strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' })
+	if bad {
+		return "", fmt.Errorf("%w: %.100q", ErrName, name)
+	}
+	return clean, nil
+}
+
+// Status says how far an upload is.
+func (s *Spool) Status(job string) (*Status, error) {
+	if !jobName.MatchString(job) {
+		return nil, fmt.Errorf("%w: %.60q", ErrNoJob, job)
+	}
+	data, err := regular.ReadFile(filepath.Join(s.dir, jobHead+job, statusFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", ErrNoJob, job)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st := &Status{}
+	return st, json.Unmarshal(data, st)
+}
+
+func writeStatus(dir string, st *Status) error {
+	data, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, statusFile), data, 0o600)
+}
