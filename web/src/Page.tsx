@@ -7,8 +7,16 @@ import { FacetPanel } from './facets/FacetPanel'
 import { Head } from './Head'
 import { Trouble } from './parts/Trouble'
 import { useAddress, type State } from './state'
+import { CapacityView } from './views/CapacityView'
+import { CompareView } from './views/CompareView'
 import { EmptyStore } from './views/EmptyStore'
+import { ImpactView } from './views/ImpactView'
+import { RunView } from './views/RunView'
+import { ScalingView } from './views/ScalingView'
+import { ScatterView } from './views/ScatterView'
 import { TableView } from './views/TableView'
+import { TrendView } from './views/TrendView'
+import { UploadView } from './views/UploadView'
 import type { Answer } from './api'
 
 export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
@@ -39,7 +47,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
             )}
             {answer.error && filtered
               ? <Trouble error={answer.error} retry={() => void answer.refetch()} />
-              : <View state={state} answer={answer.data} stale={answer.isPlaceholderData} />}
+              : <View state={state} answer={answer.data} stale={answer.isPlaceholderData} scheme={scheme} />}
           </main>
         </div>
       )}
@@ -47,9 +55,23 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   )
 }
 
-function View({ state, answer, stale }: { state: State; answer: Answer | undefined; stale: boolean }) {
+interface ViewProps {
+  state: State
+  answer: Answer | undefined
+  stale: boolean
+  scheme: 'light' | 'dark'
+}
+
+function View({ state, answer, stale, scheme }: ViewProps) {
   switch (state.view) {
-    default:
-      return <TableView state={state} answer={answer} stale={stale} />
+    case 'scatter': return <ScatterView state={state} answer={answer} scheme={scheme} />
+    case 'trend': return <TrendView state={state} scheme={scheme} />
+    case 'impact': return <ImpactView state={state} />
+    case 'scaling': return <ScalingView state={state} scheme={scheme} />
+    case 'capacity': return <CapacityView state={state} />
+    case 'compare': return <CompareView state={state} />
+    case 'run': return <RunView state={state} scheme={scheme} />
+    case 'upload': return <UploadView />
+    case 'table': return <TableView state={state} answer={answer} stale={stale} />
   }
 }

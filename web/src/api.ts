@@ -104,7 +104,7 @@ export interface Answer {
 export interface Preset {
   name: string
   filter: Filter | null
-  view?: string
+  view?: unknown // a query string of the page
 }
 
 export interface Unlike {
@@ -174,63 +174,67 @@ export interface Trends {
   starts: ({ id: string; time: number }[] | null)[] | null // of each trend
 }
 
-export interface ImpactRow {
-  field: string
-  pairs: number
-  effect_percent: number
-  low: number | null
-  high: number | null
-  p: number | null
-  from: Value
-  to: Value
+export interface Setting {
+  key: string
+  value: string
 }
 
 export interface Impact {
-  metric: string
-  impact: ImpactRow[] | null
-  notes?: string[]
+  key: string
+  from: string // "" where it was not set
+  to: string
+  pairs: number
+  percent: number
+  low_percent: number | null
+  high_percent: number | null
+  coverage?: number
+  p: number | null
+  certainty: 'shown' | 'not shown' | 'too little data'
+  better: boolean
+  runs: [string, string]
 }
 
-export interface ScalingPoint {
-  gpus: number
-  value: number
-  low?: number | null
-  high?: number | null
+export interface Impacts {
+  metric: MetricHead
+  kind?: string
   runs: number
-  speedup: number | null
-  efficiency: number | null
-  ids?: string[]
+  leftout: number
+  impacts: Impact[] | null
+  together?: string[]
 }
 
 export interface Scaling {
-  metric: string
-  series: { label: string; kind?: string; points: ScalingPoint[] }[] | null
-  notes?: string[]
+  settings: Setting[] | null
+  points: { gpus: number; value: number; efficiency: number; layout: Setting[] | null; run: string; of: number }[]
 }
 
-export interface Limit {
-  field: string
-  max?: number
-  min?: number
-}
-
-export interface CapacityAnswer {
-  id: string
-  label: string
+export interface Plan {
+  settings: Setting[] | null
+  load: Setting[] | null
+  run: string
+  value: number
+  per_gpu: number | null
   gpus: number
-  rate: number
-  margins: { field: string; value: number; limit: number }[]
-  replicas: number | null
-  total_gpus: number | null
-  verdict: string
-  kind?: string
+  copies?: number
+  total_gpus?: number
+  limits: { metric: MetricHead; value: number; measured: number }[] | null
+  runs: number
+  beyond: number
+  highest: boolean
 }
 
 export interface Capacity {
-  sentence: string
-  answers: CapacityAnswer[] | null
-  rejected?: number
-  notes?: string[]
+  kind?: string
+  metric: MetricHead
+  target?: number
+  plans: Plan[] | null
+  beyond?: (Setting[] | null)[]
+}
+
+/** At most, or at least where more is better. */
+export interface Limit {
+  field: string
+  value: number
 }
 
 export interface MetricVerdict extends MetricHead {
@@ -313,6 +317,7 @@ export interface Failure {
   line_number?: number
   role?: string
   node?: string
+  rank?: string
   next: string
   confidence: string
   tail?: string[]
@@ -342,21 +347,37 @@ export interface Experiment {
   files?: { name: string; size: number }[] | null
 }
 
-export interface Series {
+export interface Track {
   name: string
   unit?: string
-  times_s: number[]
+  of: string
+  node?: string
+  times: number[] // Unix ms
   values: (number | null)[]
+}
+
+export interface OverTime {
+  tracks: Track[] | null
+  phases?: { Name: string; Begin: number; End: number }[] | null
+  problems?: string[] | null
+}
+
+export interface Trace {
+  kind: string
+  path: string
+  size_mb?: number
 }
 
 export interface UploadFile {
   name: string
-  outcome: 'stored' | 'duplicate' | 'updated' | 'refused'
-  runs?: number
+  outcome?: Record<string, number> // runs, by what the store did with them
+  runs?: string[]
   error?: string
+  notes?: string[]
 }
 
 export interface UploadJob {
+  job_id: string
   state: 'queued' | 'running' | 'done'
   done: number
   total: number
@@ -429,15 +450,16 @@ export const api = {
   savePreset: (p: Preset) => post<unknown>('api/filters/presets', p),
   deletePreset: (name: string) => call(`api/filters/presets/${one(name)}`, { method: 'DELETE' }),
   experiment: (id: string, s?: AbortSignal) => get<Experiment>(`api/data/experiments/${one(id)}`, s),
-  series: (id: string, s?: AbortSignal) => get<{ series: Series[] | null }>(`api/data/experiments/${one(id)}/series`, s),
+  series: (id: string, s?: AbortSignal) => get<OverTime>(`api/data/experiments/${one(id)}/series`, s),
+  traces: (id: string, s?: AbortSignal) => get<{ traces: Trace[] | null }>(`api/export/traces/${one(id)}`, s),
   compare: (body: { runs?: string[]; a?: Filter; b?: Filter }, s?: AbortSignal) =>
     post<Compared>('api/data/compare', body, s),
   trends: (body: { filter?: Filter; metrics: string[]; by?: string[] }, s?: AbortSignal) =>
     post<Trends>('api/analysis/trends', body, s),
-  impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => post<Impact>('api/analysis/impact', body, s),
+  impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => post<Impacts>('api/analysis/impact', body, s),
   scaling: (body: { filter?: Filter; metric: string }, s?: AbortSignal) =>
-    post<Scaling>('api/analysis/scaling', body, s),
-  capacity: (body: { filter?: Filter; limits: Limit[]; target_rate?: number }, s?: AbortSignal) =>
+    post<{ metric: MetricHead; scalings: Scaling[] | null }>('api/analysis/scaling', body, s),
+  capacity: (body: { filter?: Filter; metric: string; target?: number; limits: string[] }, s?: AbortSignal) =>
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>
     post<{ ids: string[] | null }>('api/analysis/pareto', body, s),
@@ -449,17 +471,17 @@ export const api = {
 }
 
 /** Uploads files in one request, and reports the share of bytes that were sent. */
-export function upload(files: File[], sent: (share: number) => void): Promise<{ job_id: string }> {
+export function upload(files: File[], sent: (share: number) => void): Promise<UploadJob> {
   const form = new FormData()
-  for (const f of files) form.append('file', f, f.name)
+  for (const f of files) form.append('file', f, f.webkitRelativePath || f.name)
   const request = new XMLHttpRequest() // fetch does not report how much was sent
   return new Promise((resolve, reject) => {
     request.open('POST', files.length === 1 ? 'api/upload/json' : 'api/upload/batch')
     if (token.get()) request.setRequestHeader('Authorization', `Bearer ${token.get()}`)
     request.upload.onprogress = (e) => sent(e.lengthComputable ? e.loaded / e.total : 0)
-    request.onerror = () => reject(new Problem(0, 'The connection broke during the upload.', ['Upload the files again; what is stored already is not stored twice.']))
+    request.onerror = () => reject(new Problem(0, 'The connection broke during the upload.', ['Upload the files again: what is stored already is not stored twice.']))
     request.onload = () => {
-      if (request.status < 300) resolve(JSON.parse(request.responseText) as { job_id: string })
+      if (request.status < 300) resolve(JSON.parse(request.responseText) as UploadJob)
       else void refused(new Response(request.responseText, { status: request.status, statusText: request.statusText })).then(reject)
     }
     request.send(form)

@@ -20,7 +20,7 @@ export interface State {
   metric?: string
   by?: string
   limits?: Limit[]
-  rate?: number
+  target?: number // of the metric, in a plan of capacity
   runs: string[] // chosen for a comparison
   a?: Filter // the sides of a comparison of sets
   b?: Filter
@@ -41,9 +41,8 @@ function parseFilter(text: string | null): Filter | undefined {
 function parseLimits(text: string | null): Limit[] | undefined {
   if (text === null) return undefined
   return text.split('~').flatMap((part) => {
-    const m = /^(.+)([<>])([^<>]+)$/.exec(part)
-    if (!m?.[1] || !Number.isFinite(Number(m[3]))) return []
-    return [m[2] === '<' ? { field: m[1], max: Number(m[3]) } : { field: m[1], min: Number(m[3]) }]
+    const [field, value] = part.split('=')
+    return field && Number.isFinite(Number(value)) ? [{ field, value: Number(value) }] : []
   })
 }
 
@@ -53,7 +52,7 @@ export function parse(search: string): State {
   const q = new URLSearchParams(search)
   const text = (key: string) => q.get(key) ?? undefined
   const theme = text('theme')
-  const rate = Number(q.get('rate') ?? Number.NaN)
+  const target = Number(q.get('target') ?? Number.NaN)
   return {
     view: views.find((v) => v === q.get('view')) ?? 'table',
     filter: parseFilter(q.get('filter')),
@@ -63,7 +62,7 @@ export function parse(search: string): State {
     facets: list(q.get('facets')),
     x: text('x'), y: text('y'), colour: text('colour'), label: text('label'), log: text('log'), metric: text('metric'), by: text('by'),
     limits: parseLimits(q.get('limits')),
-    rate: Number.isFinite(rate) ? rate : undefined,
+    target: Number.isFinite(target) ? target : undefined,
     runs: list(q.get('runs')) ?? [],
     a: parseFilter(q.get('a')),
     b: parseFilter(q.get('b')),
@@ -87,15 +86,15 @@ export function format(s: State): string {
   put('log', s.log || undefined)
   put('metric', s.metric)
   put('by', s.by)
-  put('limits', s.limits?.map((l) => (l.max !== undefined ? `${l.field}<${l.max}` : `${l.field}>${l.min}`)).join('~'))
-  put('rate', s.rate?.toString())
+  put('limits', s.limits?.map((l) => `${l.field}=${l.value}`).join('~'))
+  put('target', s.target?.toString())
   put('runs', s.runs.length ? s.runs.join('~') : undefined)
   put('a', s.a && JSON.stringify(s.a))
   put('b', s.b && JSON.stringify(s.b))
   put('run', s.run)
   put('theme', s.theme)
   // Braces, quotes and the like need no escape in a query; a link stays legible.
-  const text = q.toString().replace(/%7B|%7D|%5B|%5D|%3A|%2C|%7E|%3C|%3E/g, decodeURIComponent)
+  const text = q.toString().replace(/%7B|%7D|%5B|%5D|%3A|%2C|%7E/g, decodeURIComponent)
   return text ? `?${text}` : location.pathname
 }
 
@@ -117,6 +116,12 @@ export function update(change: Partial<State>, replace = false): void {
   if (replace) history.replaceState(null, '', next)
   else history.pushState(null, '', next)
   changed.dispatchEvent(new Event('change'))
+}
+
+/** Goes to a saved state, with the filter and theme given. */
+export function open(search: string, filter: Filter | undefined): void {
+  const { theme } = parse(location.search)
+  update({ ...parse(search), filter: filter && Object.keys(filter).length > 0 ? filter : undefined, theme })
 }
 
 /** The address of the page with a change, for links. */

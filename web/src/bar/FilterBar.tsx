@@ -1,8 +1,10 @@
-import { TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useEffect, useState, type ReactNode } from 'react'
 import { useKnown } from '../data'
-import { join, parts, searchText, sentence, withText } from '../filter'
+import { asChoice, join, parts, searchText, sentence, withText } from '../filter'
 import { update, type State } from '../state'
+import { FilterBuilder } from './FilterBuilder'
+import { Presets } from './Presets'
 
 /** The filter in words, each part with a way to remove it, and the search box. */
 export function FilterBar({ state, children }: { state: State; children: ReactNode }) {
@@ -21,7 +23,11 @@ export function FilterBar({ state, children }: { state: State; children: ReactNo
           return (
             <span key={text} role="listitem" className="chip">
               {i > 0 && words.indexOf(p) > 0 && <span className="sr">and </span>}
-              <span className="clip">{text}</span>
+              {asChoice(p) ? <span className="clip">{text}</span> : (
+                <FilterBuilder at={i} filter={state.filter}>
+                  {(edit) => <button type="button" className="chip-edit clip" title="Edit" onClick={edit}>{text}</button>}
+                </FilterBuilder>
+              )}
               <button
                 type="button" aria-label={`Remove: ${text}`}
                 onClick={() => update({ filter: join(list.filter((_, j) => j !== i)) })}
@@ -31,6 +37,10 @@ export function FilterBar({ state, children }: { state: State; children: ReactNo
         })}
         {list.length > 0 && <button type="button" className="plain" onClick={() => update({ filter: undefined })}>Clear all</button>}
       </div>
+      <FilterBuilder at={-1} filter={state.filter}>
+        {(open) => <Button size="xs" variant="default" onClick={open}>And / or…</Button>}
+      </FilterBuilder>
+      <Presets state={state} />
     </div>
   )
 }

@@ -1,12 +1,11 @@
 // The picture of a metric over the number of GPUs.
 import type { EChartsCoreOption } from 'echarts/core'
 import type { Field, Scaling } from '../api'
-import { formatMeasured } from '../format'
+import { settingsText } from '../parts/settings'
 import { axis, labelFont, shown, tip, tooltip, type Look } from './look'
 
-type OneSeries = NonNullable<Scaling['series']>[number]
 
-export function scalingOption(series: OneSeries[], f: Field, l: Look): EChartsCoreOption {
+export function scalingOption(series: Scaling[], f: Field, l: Look): EChartsCoreOption {
   const counts = [...new Set(series.flatMap((s) => s.points.map((p) => p.gpus)))].sort((a, b) => a - b)
   return {
     animation: false,
@@ -24,15 +23,15 @@ export function scalingOption(series: OneSeries[], f: Field, l: Look): EChartsCo
     series: series.flatMap((s, i) => {
       const color = l.series[i % l.series.length]
       const base = s.points[0]
+      const name = settingsText(s.settings)
       return [
         {
-          type: 'line', name: s.label, symbol: s.kind ? 'triangle' : 'circle', symbolSize: 8, lineStyle: { color, width: 1.6 }, itemStyle: { color },
+          type: 'line', name, symbol: 'circle', symbolSize: 8, lineStyle: { color, width: 1.6 }, itemStyle: { color },
           data: s.points.map((p) => ({
-            value: [p.gpus, p.value], id: p.ids?.[0],
-            tip: [s.label, [
-              ['GPUs', String(p.gpus)], [f.title ?? f.name, shown(p.value, f)],
-              ['Speed-up', p.speedup === null ? '–' : `${formatMeasured(p.speedup)} ×`],
-              ['Efficiency', p.efficiency === null ? '–' : `${Math.round(p.efficiency * 100)} %`], ['Runs', String(p.runs)],
+            value: [p.gpus, p.value], id: p.run,
+            tip: [name, [
+              ['GPUs', String(p.gpus)], [f.title ?? f.name, shown(p.value, f)], ['Efficiency', `${Math.round(p.efficiency * 100)} %`],
+              ['Layout', settingsText(p.layout, '–')], ['Runs', String(p.of)],
             ]],
           })),
         },

@@ -1,131 +1,150 @@
-import { Button, NumberInput, Select } from '@mantine/core'
+import { Button, NumberInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { api, type CapacityAnswer, type Field, type Limit } from '../api'
+import { api, type Capacity, type Field, type Limit, type Plan } from '../api'
 import { useKnown } from '../data'
-import { formatMeasured, nameOf, plural, withUnit } from '../format'
-import { follow } from '../Head'
+import { formatMeasured, nameOf, plural } from '../format'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Loading } from '../parts/Loading'
+import { RunLink } from '../parts/RunLink'
+import { settingsText } from '../parts/settings'
 import { Trouble } from '../parts/Trouble'
-import { Verdict } from '../parts/Badge'
-import { link, update, type State } from '../state'
+import { update, type State } from '../state'
+import { ranked } from './metrics'
 
-const metrics = (f: Field) => f.group === 'metric' && f.better !== undefined && f.better !== ''
+const rates = (f: Field) => ranked(f) && f.better === 'higher' && /throughput|goodput/.test(f.name) && !/per_(gpu|user)/.test(f.name)
 
 /** Which configuration carries a load within limits, and on how many GPUs. */
 export function CapacityView({ state }: { state: State }) {
-  const { fields, options } = useKnown()
+  const { fields } = useKnown()
+  const of = fields.get(state.metric ?? '')
+  const metric = of && rates(of) ? of.name : 'output_throughput'
   const limits = state.limits ?? firstLimits(fields)
-  const asked = limits.filter((l) => fields.has(l.field))
-  const body = { filter: state.filter, limits: asked, target_rate: state.rate }
+  const body = { filter: state.filter, metric, target: state.target, limits: limits.map((l) => `${l.field}=${l.value}`) }
   const got = useQuery({
     queryKey: ['capacity', body], queryFn: ({ signal }) => api.capacity(body, signal), placeholderData: keepPreviousData,
-    enabled: asked.length > 0,
   })
-  const set = (list: Limit[]) => update({ limits: list }, true)
-  const change = (i: number, l: Limit) => set(limits.map((x, j) => (i === j ? l : x)))
-  const add = () => {
-    const name = options.defaults.metrics.find((n) => !limits.some((l) => l.field === n)) ?? 'median_ttft_ms'
-    set([...limits, limitOf(name, fields)])
-  }
   return (
     <section className="view" aria-label="Capacity">
       <div className="tools limits">
-        <fieldset>
-          <legend>Limits that a run must keep</legend>
-          {limits.map((l, i) => (
-            <div key={i} className="limit">
-              <FieldSelect label="Metric" hidden value={l.field} choose={(n) => n && change(i, limitOf(n, fields))} accept={metrics} w={190} />
-              <Select
-                size="xs" w={96} aria-label="Side" data={[{ value: 'max', label: 'at most' }, { value: 'min', label: 'at least' }]}
-                value={l.max !== undefined ? 'max' : 'min'} allowDeselect={false}
-                onChange={(side) => change(i, side === 'max' ? { field: l.field, max: l.max ?? l.min } : { field: l.field, min: l.min ?? l.max })}
-              />
-              <NumberInput
-                size="xs" w={110} aria-label={`Limit of ${nameOf(fields.get(l.field) ?? { name: l.field })}`} value={l.max ?? l.min} hideControls
-                onChange={(x) => typeof x === 'number' && change(i, l.max !== undefined ? { field: l.field, max: x } : { field: l.field, min: x })}
-              />
-              <span className="quiet unit-of">{fields.get(l.field)?.unit}</span>
-              <button type="button" className="plain" aria-label={`Remove the limit of ${nameOf(fields.get(l.field) ?? { name: l.field })}`} onClick={() => set(limits.filter((_, j) => j !== i))}>×</button>
-            </div>
-          ))}
-          <Button size="xs" variant="default" onClick={add}>Add a limit</Button>
-        </fieldset>
+        <Limits limits={limits} />
         <fieldset>
           <legend>Load to carry</legend>
           <div className="limit">
             <NumberInput
-              size="xs" w={110} aria-label="Requests per second to carry" placeholder="any" value={state.rate ?? ''} min={0} hideControls
-              onChange={(x) => update({ rate: typeof x === 'number' && x > 0 ? x : undefined }, true)}
+              size="xs" w={110} aria-label="Load to carry" placeholder="any" value={state.target ?? ''} min={0} hideControls
+              onChange={(x) => update({ target: typeof x === 'number' && x > 0 ? x : undefined }, true)}
             />
-            <span className="quiet">requests/s</span>
+            <FieldSelect label="Unit of the load" hidden value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={rates} w={190} />
           </div>
         </fieldset>
       </div>
       {got.error && <Trouble error={got.error} retry={() => void got.refetch()} />}
-      {got.isLoading && asked.length > 0 && <Loading what="the answer" />}
-      {asked.length === 0 && <p className="quiet pad">Add a limit to get an answer.</p>}
-      {got.data && !got.error && asked.length > 0 && <Found answers={got.data.answers ?? []} sentence={got.data.sentence} notes={got.data.notes ?? []} rejected={got.data.rejected ?? 0} rate={state.rate} />}
+      {got.isLoading && <Loading what="the answer" />}
+      {got.data && !got.error && <Found got={got.data} limits={limits} />}
     </section>
   )
 }
 
-function firstLimits(fields: Map<string, Field>): Limit[] {
-  return [{ field: 'p99_ttft_ms', max: 500 }, { field: 'median_tpot_ms', max: 50 }].filter((l) => (fields.get(l.field)?.runs ?? 0) > 0)
+function Limits({ limits }: { limits: Limit[] }) {
+  const { fields, options } = useKnown()
+  const set = (list: Limit[]) => update({ limits: list }, true)
+  const change = (i: number, l: Limit) => set(limits.map((x, j) => (i === j ? l : x)))
+  const unused = options.defaults.metrics.find((n) => fields.get(n)?.better && !limits.some((l) => l.field === n))
+  return (
+    <fieldset>
+      <legend>Limits to keep</legend>
+      {limits.map((l, i) => {
+        const f = fields.get(l.field)
+        const name = nameOf(f ?? { name: l.field })
+        return (
+          <div key={i} className="limit">
+            <FieldSelect label="Limited metric" hidden value={l.field} choose={(n) => n && change(i, limitOf(n, fields))} accept={ranked} w={170} />
+            <span className="quiet">{f?.better === 'higher' ? 'at least' : 'at most'}</span>
+            <NumberInput
+              size="xs" w={90} aria-label={`Limit of ${name}`} value={l.value} hideControls
+              onChange={(x) => typeof x === 'number' && change(i, { ...l, value: x })}
+            />
+            <span className="quiet unit-of">{f?.unit}</span>
+            <button type="button" className="plain" aria-label={`Remove the limit of ${name}`} onClick={() => set(limits.filter((_, j) => j !== i))}>×</button>
+          </div>
+        )
+      })}
+      {unused && <Button size="compact-xs" variant="default" onClick={() => set([...limits, limitOf(unused, fields)])}>Add a limit</Button>}
+    </fieldset>
+  )
 }
 
-/** A limit on the worse side of a metric, near the middle of what was measured. */
+function firstLimits(fields: Map<string, Field>): Limit[] {
+  return [{ field: 'p99_ttft_ms', value: 500 }, { field: 'median_tpot_ms', value: 50 }].filter((l) => (fields.get(l.field)?.runs ?? 0) > 0)
+}
+
+/** A limit near the middle of what was measured. */
 function limitOf(name: string, fields: Map<string, Field>): Limit {
   const f = fields.get(name)
-  const middle = Number((((f?.min ?? 0) + (f?.max ?? 0)) / 2).toPrecision(2))
-  return f?.better === 'lower' ? { field: name, max: middle } : { field: name, min: middle }
+  return { field: name, value: Number((((f?.min ?? 0) + (f?.max ?? 0)) / 2).toPrecision(2)) }
 }
 
-interface FoundProps {
-  answers: CapacityAnswer[]
-  sentence: string
-  notes: string[]
-  rejected: number
-  rate: number | undefined
-}
-
-function Found({ answers, sentence, notes, rejected, rate }: FoundProps) {
-  const { fields } = useKnown()
-  const limits = answers[0]?.margins.map((m) => m.field) ?? []
+function Found({ got, limits }: { got: Capacity; limits: Limit[] }) {
+  const plans = got.plans ?? []
+  const unit = got.metric.unit ? ` ${got.metric.unit}` : ''
+  const target = got.target ?? 0
   return (
     <div className="scroll pad-x">
       <div className="said">
-        <p className="verdict-line">{sentence}</p>
-        {notes.map((n) => <p key={n} className="quiet">{n}</p>)}
-        {rejected > 0 && <p className="quiet">{plural(rejected, 'run')} broke a limit or had no number for one.</p>}
+        <p className="verdict-line">{sentence(got, plans[0], limits.length)}</p>
+        {plans[0]?.highest && <p>No higher load of this configuration was tried: it may serve more.</p>}
+        {got.kind && <p><span className="badge simulated">{got.kind}</span> <span className="quiet">These numbers are not those of a real engine.</span></p>}
+        <p className="quiet">
+          Of each configuration, its highest measured load within the limits; valid runs only.
+          {got.beyond && got.beyond.length > 0 && ` ${plural(got.beyond.length, 'configuration')} never kept the limits.`}
+          {target > 0 && ' Copies of the service are taken to scale perfectly.'}
+        </p>
       </div>
-      {answers.length > 0 && (
-        <table className="list">
-          <thead>
-            <tr>
-              <th scope="col">Configuration</th><th scope="col">Verdict</th><th scope="col" className="num">GPUs</th><th scope="col" className="num">Requests/s</th>
-              <th scope="col" className="num">per GPU</th>
-              {limits.map((n) => <th key={n} scope="col" className="num">{withUnit(fields.get(n) ?? ({ name: n } as Field))}</th>)}
-              {rate !== undefined && <><th scope="col" className="num">Replicas</th><th scope="col" className="num">GPUs in all</th></>}
-            </tr>
-          </thead>
-          <tbody>
-            {answers.slice(0, 200).map((a, i) => (
-              <tr key={a.id} className={i === 0 ? 'best' : undefined}>
-                <th scope="row"><a href={link({ view: 'run', run: a.id })} onClick={(e) => follow(e, { view: 'run', run: a.id })}>{a.label}</a></th>
-                <td><Verdict verdict={a.verdict} kind={a.kind} /></td>
-                <td className="num">{a.gpus || '–'}</td><td className="num">{formatMeasured(a.rate)}</td>
-                <td className="num">{a.gpus ? formatMeasured(a.rate / a.gpus) : '–'}</td>
-                {limits.map((n) => {
-                  const m = a.margins.find((x) => x.field === n)
-                  return <td key={n} className="num">{m ? formatMeasured(m.value) : '–'}</td>
-                })}
-                {rate !== undefined && <><td className="num">{a.replicas ?? '–'}</td><td className="num strong">{a.total_gpus ?? '–'}</td></>}
+      {plans.length > 0 && (
+        <div className="scroll-x">
+          <table className="list">
+            <thead>
+              <tr>
+                {target > 0 && <><th scope="col" className="num">GPUs in all</th><th scope="col" className="num">Copies</th></>}
+                <th scope="col" className="num">{got.metric.name} per GPU{unit && ` (${unit.trim()})`}</th>
+                <th scope="col" className="num">{got.metric.name}{unit && ` (${unit.trim()})`}</th>
+                <th scope="col" className="num">GPUs</th>
+                <th scope="col">Configuration</th><th scope="col">Load</th>
+                {(plans[0]?.limits ?? []).map((l) => <th key={l.metric.key} scope="col" className="num">{l.metric.name}{l.metric.unit && ` (${l.metric.unit})`}</th>)}
+                <th scope="col" className="num">Runs within</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>{plans.slice(0, 200).map((p, i) => <Row key={p.run} p={p} best={i === 0} target={target} />)}</tbody>
+          </table>
+        </div>
       )}
     </div>
   )
+}
+
+function Row({ p, best, target }: { p: Plan; best: boolean; target: number }) {
+  return (
+    <tr className={best ? 'best' : undefined}>
+      {target > 0 && <><td className="num strong">{p.total_gpus || '–'}</td><td className="num">{p.copies || '–'}</td></>}
+      <td className="num strong">{p.per_gpu === null ? '–' : formatMeasured(p.per_gpu)}</td>
+      <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
+      <td className="num">{p.gpus || '–'}</td>
+      <td>{settingsText(p.settings)}</td>
+      <td>{settingsText(p.load, '–')}{p.highest && <span className="quiet" title="No higher load was tried"> (highest tried)</span>}</td>
+      {(p.limits ?? []).map((l) => <td key={l.metric.key} className="num">{formatMeasured(l.measured)}</td>)}
+      <td className="num">{p.runs - p.beyond} of {p.runs}</td>
+    </tr>
+  )
+}
+
+function sentence(got: Capacity, best: Plan | undefined, limits: number): string {
+  const unit = got.metric.unit ? ` ${got.metric.unit}` : ''
+  const within = limits > 0 ? ' within the limits' : ''
+  if (!best) return `No valid run ${limits > 0 ? 'keeps the limits' : 'has the metric'}. Loosen a limit or widen the filter.`
+  const what = settingsText(best.settings, 'the configuration')
+  if (got.target && best.total_gpus) {
+    return `${formatMeasured(got.target)}${unit} need ${plural(best.total_gpus, 'GPU')}${within}: ${plural(best.copies ?? 1, 'copy').replace('copys', 'copies')} of ${what} at ${settingsText(best.load, 'its load')}.`
+  }
+  const rate = best.per_gpu === null ? `${formatMeasured(best.value)}${unit}` : `${formatMeasured(best.per_gpu)}${unit} per GPU`
+  return `${what} serves most${within}: ${rate} at ${settingsText(best.load, 'its load')}.`
 }

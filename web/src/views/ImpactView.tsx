@@ -1,96 +1,122 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { api, type Field, type ImpactRow } from '../api'
+import { api, type Field, type Impact, type Impacts } from '../api'
 import { useKnown } from '../data'
-import { nothing, choose, join, parts } from '../filter'
-import { formatP, formatPercent, formatValue, nameOf, plural } from '../format'
+import { choose, join, nothing, parts } from '../filter'
+import { formatP, formatPercent, nameOf, plural } from '../format'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Interval } from '../parts/Interval'
 import { Loading } from '../parts/Loading'
+import { RunLink } from '../parts/RunLink'
 import { Trouble } from '../parts/Trouble'
 import { update, type State } from '../state'
-import { useMetric } from './TrendView'
-
-const metrics = (f: Field) => f.group === 'metric' && f.better !== undefined && f.better !== ''
+import { ranked, useMetric } from './metrics'
 
 /** Which settings move a metric, by pairs of runs that differ in one setting only. */
 export function ImpactView({ state }: { state: State }) {
-  const { fields } = useKnown()
   const metric = useMetric(state)
-  const field = fields.get(metric)
   const body = { filter: state.filter, metric }
   const got = useQuery({
     queryKey: ['impact', body], queryFn: ({ signal }) => api.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
-  const rows = [...(got.data?.impact ?? [])].sort((a, b) => weight(b) - weight(a))
-  const reach = Math.max(5, ...rows.map((r) => Math.min(200, Math.max(Math.abs(r.effect_percent), Math.abs(r.low ?? 0), Math.abs(r.high ?? 0)))))
-  const sure = rows.filter(isSure)
-  const first = sure[0]
   return (
     <section className="view" aria-label="Impact">
       <div className="tools">
-        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={metrics} w={220} />
+        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
       </div>
       {got.error && <Trouble error={got.error} retry={() => void got.refetch()} />}
       {got.isLoading && <Loading what="pairs of runs" />}
-      {got.data && !got.error && (
-        <div className="scroll pad-x">
-          <div className="said">
-            <p className="verdict-line">
-              {first
-                ? `${nameOf(fields.get(first.field) ?? { name: first.field })} moves ${nameOf(field ?? { name: metric })} most: ${formatPercent(first.effect_percent)} from ${formatValue(first.from, fields.get(first.field))} to ${formatValue(first.to, fields.get(first.field))}.`
-                : rows.length > 0 ? 'No setting is shown to move the metric: every interval contains 0.'
-                  : 'No two matching runs differ in exactly one setting, so no effect can be told apart.'}
-            </p>
-            <p className="quiet">
-              Each effect is the median over pairs of runs that are equal in every other recorded setting, with its 95 % interval.
-              An effect in these runs need not hold for others.
-            </p>
-            {got.data.notes?.map((n) => <p key={n} className="quiet">{n}</p>)}
-          </div>
-          {rows.length > 0 && (
-            <table className="list">
-              <thead>
-                <tr>
-                  <th scope="col">Setting</th><th scope="col">From</th><th scope="col">To</th>
-                  <th scope="col" className="num">Effect</th><th scope="col" className="centre">−{reach.toFixed(0)} % … 0 … +{reach.toFixed(0)} %</th>
-                  <th scope="col" className="num">95 % interval</th><th scope="col" className="num">Pairs</th><th scope="col" className="num">p</th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.map((r) => <Row key={`${r.field} ${r.from} ${r.to}`} r={r} metric={field} reach={reach} state={state} />)}
-              </tbody>
-            </table>
-          )}
-        </div>
-      )}
+      {got.data && !got.error && <Found report={got.data} state={state} />}
     </section>
   )
 }
 
-const isSure = (r: ImpactRow) => r.low !== null && r.high !== null && (r.low > 0 || r.high < 0)
-/** Effects that are shown to differ from 0 come first, the largest first. */
-const weight = (r: ImpactRow) => (isSure(r) ? 1e6 : 0) + Math.abs(r.effect_percent)
-
-function Row({ r, metric, reach, state }: { r: ImpactRow; metric: Field | undefined; reach: number; state: State }) {
-  const { fields } = useKnown()
-  const f = fields.get(r.field)
-  const good = metric?.better ? (metric.better === 'higher') === r.effect_percent > 0 : undefined
-  const both = [r.from, r.to].filter((v) => v !== null)
+function Found({ report, state }: { report: Impacts; state: State }) {
+  const rows = report.impacts ?? []
+  const sizes = rows.flatMap((r) => [Math.abs(r.percent), Math.abs(r.low_percent ?? 0), Math.abs(r.high_percent ?? 0)])
+  const reach = Math.min(200, Math.max(5, ...sizes))
   return (
-    <tr className={isSure(r) ? undefined : 'faint'}>
+    <div className="scroll pad-x">
+      <div className="said">
+        <p className="verdict-line">{first(report)}</p>
+        <p className="quiet">
+          Each effect is the median over pairs of runs that are equal in every other recorded setting.
+          {` ${plural(report.runs, 'run')} ${report.runs === 1 ? 'counts' : 'count'}`}
+          {report.leftout > 0 && `; ${plural(report.leftout, 'run')} left out: not valid, of another kind, or without the metric`}.
+          {report.kind && ` The runs are ${report.kind}: the effects are not those of a real engine.`}
+        </p>
+      </div>
+      {rows.length > 0 && (
+        <div className="scroll-x">
+          <table className="list">
+            <thead>
+              <tr>
+                <th scope="col">Setting</th><th scope="col">From</th><th scope="col">To</th>
+                <th scope="col" className="num">Effect</th>
+                <th scope="col" className="scale"><span>−{reach.toFixed(0)} %</span><span>0</span><span>+{reach.toFixed(0)} %</span></th>
+                <th scope="col" className="num">Interval</th><th scope="col" className="num">p</th><th scope="col" className="num">Pairs</th>
+                <th scope="col">Certainty</th><th scope="col">Typical pair</th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((r) => <Row key={`${r.key} ${r.from} ${r.to}`} r={r} reach={reach} state={state} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {report.together && report.together.length > 0 && (
+        <p className="quiet note">
+          Never changed alone, so nothing can be said of them: {report.together.map((n) => nameOf({ name: n })).join(', ')}.
+        </p>
+      )}
+    </div>
+  )
+}
+
+function first(report: Impacts): string {
+  const name = report.metric.name
+  const best = (report.impacts ?? []).find((r) => r.certainty === 'shown')
+  if (best) {
+    return `${nameOf({ name: best.key })} moves ${name} most: ${formatPercent(best.percent)} from ${best.from || 'not set'} to ${best.to || 'not set'}.`
+  }
+  if (report.impacts?.length) return `No setting is shown to move ${name}.`
+  return 'No two matching runs differ in exactly one setting, so no effect can be told apart.'
+}
+
+const certainty: Record<string, string> = {
+  'shown': 'More than noise, and large enough to matter.',
+  'not shown': 'May be noise, or too small to matter.',
+  'too little data': 'No number of these pairs could show it. More pairs are needed.',
+}
+
+function Row({ r, reach, state }: { r: Impact; reach: number; state: State }) {
+  const { fields } = useKnown()
+  const f = fields.get(r.key)
+  const shown = r.certainty === 'shown'
+  const interval = r.low_percent !== null && r.high_percent !== null
+  return (
+    <tr className={shown ? undefined : 'faint'}>
       <th scope="row">
-        <button
-          type="button" className="plain" title={`${r.field}: show the runs with these two values`}
-          onClick={() => update({ view: 'table', filter: join(choose(parts(state.filter), r.field, { ...nothing, values: both, missing: both.length < 2 })) })}
-        >
-          {nameOf(f ?? { name: r.field })}
+        <button type="button" className="plain" title={`${r.key}: list the runs with these two values`} onClick={() => list(r, f, state)}>
+          {nameOf(f ?? { name: r.key })}
         </button>
       </th>
-      <td>{formatValue(r.from, f)}</td><td>{formatValue(r.to, f)}</td>
-      <td className="num strong">{formatPercent(r.effect_percent)}</td>
-      <td><Interval value={r.effect_percent} low={r.low} high={r.high} reach={reach} good={good} /></td>
-      <td className="num">{r.low !== null && r.high !== null ? `${formatPercent(r.low)} … ${formatPercent(r.high)}` : <span title={`${plural(r.pairs, 'pair')} are too few for an interval`}>–</span>}</td>
-      <td className="num">{r.pairs}</td><td className="num">{r.p === null ? '–' : formatP(r.p)}</td>
+      <td>{r.from || <span className="quiet">not set</span>}</td><td>{r.to || <span className="quiet">not set</span>}</td>
+      <td className="num strong">{formatPercent(r.percent)}</td>
+      <td><Interval value={r.percent} low={r.low_percent} high={r.high_percent} reach={reach} good={shown ? r.better : undefined} /></td>
+      <td className="num" title={r.coverage ? `${(r.coverage * 100).toFixed(0)} % interval` : undefined}>
+        {interval ? `${formatPercent(r.low_percent as number)} … ${formatPercent(r.high_percent as number)}` : '–'}
+      </td>
+      <td className="num">{r.p === null ? '–' : formatP(r.p)}</td>
+      <td className="num">{r.pairs}</td>
+      <td><span className={`badge ${shown ? (r.better ? 'valid' : 'invalid') : 'other'}`} title={certainty[r.certainty]}>{r.certainty}</span></td>
+      <td><RunLink id={r.runs[0]}>before</RunLink>, <RunLink id={r.runs[1]}>after</RunLink></td>
     </tr>
   )
+}
+
+/** Lists the runs that have one of two values of a setting. */
+function list(r: Impact, f: Field | undefined, state: State) {
+  const read = (v: string) => (f?.kind === 'number' && v !== '' && Number.isFinite(Number(v)) ? Number(v) : v)
+  const values = [r.from, r.to].filter((v) => v !== '').map(read)
+  update({ view: 'table', filter: join(choose(parts(state.filter), r.key, { ...nothing, values, missing: values.length < 2 })) })
 }

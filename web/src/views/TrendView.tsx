@@ -12,16 +12,9 @@ import { FieldSelect } from '../parts/FieldSelect'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
 import { update, type State } from '../state'
+import { ranked, useMetric } from './metrics'
 
 const settings = (f: Field) => ['engine', 'load', 'setting'].includes(f.group)
-const metrics = (f: Field) => f.group === 'metric' && f.better !== undefined && f.better !== ''
-
-/** The metric of a view, if the address names none. */
-export function useMetric(state: State): string {
-  const { options, fields } = useKnown()
-  return [state.metric, 'output_throughput', ...options.defaults.metrics].find((n) => n !== undefined && fields.has(n)) ?? ''
-}
-
 /** A metric over time: one chart for each series of runs of one configuration. */
 export function TrendView({ state, scheme }: { state: State; scheme: 'light' | 'dark' }) {
   const metric = useMetric(state)
@@ -38,7 +31,7 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
   return (
     <section className="view" aria-label="Trend">
       <div className="tools">
-        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={metrics} w={220} />
+        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
         <FieldSelect
           label="Series: runs of a test with equal" value={state.by} choose={(n) => update({ by: n ?? undefined })} accept={settings}
           clearable placeholder="whole configuration" w={220}
