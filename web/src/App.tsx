@@ -25,7 +25,7 @@ export function App() {
   const dark = useMediaQuery('(prefers-color-scheme: dark)', false, { getInitialValueInEffect: false })
   const scheme = address.theme ?? (dark ? 'dark' : 'light')
   return (
-    <MantineProvider theme={theme} forceColorScheme={scheme} withCssVariables={false} deduplicateCssVariables={false}>
+    <MantineProvider theme={theme} forceColorScheme={scheme} withCssVariables={false} withGlobalClasses={false} deduplicateCssVariables={false}>
       <QueryClientProvider client={client}>
         <Start scheme={scheme} />
       </QueryClientProvider>

@@ -28,7 +28,8 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   useEffect(() => {
     document.title = `${state.view[0]?.toUpperCase()}${state.view.slice(1)} · profllm`
   }, [state.view])
-  const filtered = !['run', 'upload'].includes(state.view)
+  const chosen = state.view === 'compare' && state.runs.length > 1 && !(state.a && state.b)
+  const filtered = !['run', 'upload'].includes(state.view) && !chosen
   const empty = known.options.runs === 0 && state.view !== 'upload'
   return (
     <div className="page">

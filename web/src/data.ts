@@ -24,9 +24,15 @@ export function useOptions() {
 export const pageSize = 200
 export const mostPoints = 10_000
 
+const first = [
+  'verdict', 'cmd_args.model', 'gpu', 'engine_version', 'cmd_args.tensor_parallel_size', 'bench_cmd_args.max_concurrency',
+]
+
 /** The facets that are open until someone opens or closes one. */
 export function openFacets(s: State, k: Known): string[] {
-  return s.facets ?? k.options.defaults.facets.filter((n) => (k.fields.get(n)?.distinct ?? 0) > 1).slice(0, 8)
+  if (s.facets) return s.facets
+  const several = (n: string) => (k.fields.get(n)?.distinct ?? 0) > 1
+  return [...new Set([...first, ...k.options.defaults.facets])].filter(several).slice(0, 6)
 }
 
 export function columnsOf(s: State, k: Known): string[] {

@@ -38,7 +38,9 @@ export function formatDate(ms: number): string {
 }
 
 export function formatPercent(x: number, digits = 1): string {
-  return `${x > 0 ? '+' : x < 0 ? '−' : ''}${Math.abs(x).toFixed(digits)} %`
+  const size = Math.abs(x)
+  const text = size >= 100 ? whole.format(size) : size.toFixed(digits)
+  return `${x > 0 ? '+' : x < 0 ? '−' : ''}${text} %`
 }
 
 export function formatBytes(n: number): string {

@@ -83,7 +83,7 @@ export function format(s: State): string {
   put('y', s.y)
   put('colour', s.colour)
   put('label', s.label)
-  put('log', s.log || undefined)
+  put('log', s.log)
   put('metric', s.metric)
   put('by', s.by)
   put('limits', s.limits?.map((l) => `${l.field}=${l.value}`).join('~'))

@@ -1,7 +1,7 @@
 // The picture of a metric over the number of GPUs.
 import type { EChartsCoreOption } from 'echarts/core'
 import type { Field, Scaling } from '../api'
-import { settingsText } from '../parts/settings'
+import { settingsText } from '../parts/Settings'
 import { axis, labelFont, shown, tip, tooltip, type Look } from './look'
 
 

@@ -83,8 +83,10 @@ export function scatterOption(p: Picture): EChartsCoreOption {
     const mine = usable.filter((q) => g.has(q.colour))
     return ['circle', 'triangle'].flatMap((symbol) => [true, false].map((full) => ({
       type: 'scatter', name: g.name, symbolSize: size, animation: false, progressive: 0,
-      symbol: full ? symbol : symbol === 'circle' ? 'emptyCircle' : 'emptyTriangle',
-      itemStyle: full ? { color: g.colour, opacity: 0.8, borderColor: l.ground, borderWidth: 0.5 } : { color: g.colour, opacity: 0.9 },
+      symbol,
+      itemStyle: full
+        ? { color: g.colour, opacity: 0.8, borderColor: l.ground, borderWidth: 0.5 }
+        : { color: l.ground, borderColor: g.colour, borderWidth: 1.5, opacity: 0.9 },
       emphasis: { scale: 1.6 }, cursor: 'pointer',
       data: mine.filter((q) => mark(q) === symbol && believed(q.verdict) === full).map((q) => ({ value: [q.x, q.y], id: q.id, point: q })),
     })).filter((s) => s.data.length > 0))
@@ -92,8 +94,8 @@ export function scatterOption(p: Picture): EChartsCoreOption {
   return {
     animation: false,
     grid: { left: 64, right: 24, top: 18, bottom: 48 },
-    xAxis: { ...axis(l, p.x, p.log.includes('x')), nameGap: 30 },
-    yAxis: { ...axis(l, p.y, p.log.includes('y')), nameGap: 50 },
+    xAxis: { ...axis(l, p.x, p.log.includes('x')), ...ends(usable.map((q) => q.x), p.log.includes('x')), nameGap: 30 },
+    yAxis: { ...axis(l, p.y, p.log.includes('y')), ...ends(usable.map((q) => q.y), p.log.includes('y')), nameGap: 50 },
     dataZoom: [{ type: 'inside', xAxisIndex: 0, filterMode: 'none' }, { type: 'inside', yAxisIndex: 0, filterMode: 'none' }],
     tooltip: {
       ...tooltip(l), trigger: 'item',
@@ -101,6 +103,16 @@ export function scatterOption(p: Picture): EChartsCoreOption {
     },
     series: [...series, frontierLine(p)],
   }
+}
+
+/** The ends of a logarithmic axis: 1, 2 or 5 times a power of ten, since whole decades leave much of it empty. */
+function ends(values: number[], log: boolean): { min?: number; max?: number } {
+  if (!log || values.length === 0) return {}
+  const low = values.reduce((a, b) => Math.min(a, b))
+  const high = values.reduce((a, b) => Math.max(a, b))
+  const decade = (x: number) => 10 ** Math.floor(Math.log10(x))
+  const steps = (x: number) => [1, 2, 5, 10].map((n) => n * decade(x))
+  return { min: steps(low).filter((s) => s <= low).at(-1), max: steps(high).find((s) => s >= high) }
 }
 
 function frontierLine(p: Picture) {

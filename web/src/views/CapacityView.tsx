@@ -6,7 +6,7 @@ import { formatMeasured, nameOf, plural } from '../format'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Loading } from '../parts/Loading'
 import { RunLink } from '../parts/RunLink'
-import { settingsText } from '../parts/settings'
+import { Settings, settingsText } from '../parts/Settings'
 import { Trouble } from '../parts/Trouble'
 import { update, type State } from '../state'
 import { ranked } from './metrics'
@@ -105,11 +105,12 @@ function Found({ got, limits }: { got: Capacity; limits: Limit[] }) {
           <table className="list">
             <thead>
               <tr>
+                <th scope="col">Configuration</th>
                 {target > 0 && <><th scope="col" className="num">GPUs in all</th><th scope="col" className="num">Copies</th></>}
                 <th scope="col" className="num">{got.metric.name} per GPU{unit && ` (${unit.trim()})`}</th>
                 <th scope="col" className="num">{got.metric.name}{unit && ` (${unit.trim()})`}</th>
                 <th scope="col" className="num">GPUs</th>
-                <th scope="col">Configuration</th><th scope="col">Load</th>
+                <th scope="col">Load</th>
                 {(plans[0]?.limits ?? []).map((l) => <th key={l.metric.key} scope="col" className="num">{l.metric.name}{l.metric.unit && ` (${l.metric.unit})`}</th>)}
                 <th scope="col" className="num">Runs within</th>
               </tr>
@@ -125,12 +126,12 @@ function Found({ got, limits }: { got: Capacity; limits: Limit[] }) {
 function Row({ p, best, target }: { p: Plan; best: boolean; target: number }) {
   return (
     <tr className={best ? 'best' : undefined}>
+      <th scope="row"><Settings list={p.settings} /></th>
       {target > 0 && <><td className="num strong">{p.total_gpus || '–'}</td><td className="num">{p.copies || '–'}</td></>}
       <td className="num strong">{p.per_gpu === null ? '–' : formatMeasured(p.per_gpu)}</td>
       <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
       <td className="num">{p.gpus || '–'}</td>
-      <td>{settingsText(p.settings)}</td>
-      <td>{settingsText(p.load, '–')}{p.highest && <span className="quiet" title="No higher load was tried"> (highest tried)</span>}</td>
+      <td><Settings list={p.load} other="–" />{p.highest && <span className="quiet" title="No higher load was tried"> (highest tried)</span>}</td>
       {(p.limits ?? []).map((l) => <td key={l.metric.key} className="num">{formatMeasured(l.measured)}</td>)}
       <td className="num">{p.runs - p.beyond} of {p.runs}</td>
     </tr>

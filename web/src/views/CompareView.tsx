@@ -6,7 +6,7 @@ import { useKnown } from '../data'
 import { isEmpty, sentence } from '../filter'
 import { formatExact, formatMeasured, formatNumber, formatP, formatPercent, nameOf } from '../format'
 import { Badge } from '../parts/Badge'
-import { Interval } from '../parts/Interval'
+import { Interval, Scale, reachOf } from '../parts/Interval'
 import { Loading } from '../parts/Loading'
 import { Outcome } from '../parts/Outcome'
 import { RunLink } from '../parts/RunLink'
@@ -107,7 +107,7 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
 /** The verdict on two sides: each metric with its shift and interval. */
 function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
   const metrics = j.metrics ?? []
-  const reach = Math.min(200, Math.max(5, ...metrics.flatMap((m) => [m.shift_percent, m.low_percent, m.high_percent]).map((x) => Math.abs(x ?? 0))))
+  const reach = reachOf(metrics.flatMap((m) => [m.shift_percent, m.low_percent, m.high_percent]))
   const shown = lines.filter((l) => !metrics.some((m) => l.startsWith(m.name)))
   return (
     <section>
@@ -119,7 +119,7 @@ function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
               <tr>
                 <th scope="col">Metric</th><th scope="col" className="num">Baseline</th><th scope="col" className="num">Compared</th>
                 <th scope="col" className="num">Shift</th>
-                <th scope="col" className="scale"><span>−{reach.toFixed(0)} %</span><span>0</span><span>+{reach.toFixed(0)} %</span></th>
+                <th scope="col"><Scale reach={reach} /></th>
                 <th scope="col" className="num">Interval</th><th scope="col" className="num">p</th><th scope="col">Verdict</th>
               </tr>
             </thead>

@@ -4,7 +4,7 @@ import { useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
 import { formatP, formatPercent, nameOf, plural } from '../format'
 import { FieldSelect } from '../parts/FieldSelect'
-import { Interval } from '../parts/Interval'
+import { Interval, Scale, reachOf } from '../parts/Interval'
 import { Loading } from '../parts/Loading'
 import { RunLink } from '../parts/RunLink'
 import { Trouble } from '../parts/Trouble'
@@ -30,10 +30,11 @@ export function ImpactView({ state }: { state: State }) {
   )
 }
 
+const isLoad = (r: Impact) => r.key.startsWith('bench_cmd_args.')
+
 function Found({ report, state }: { report: Impacts; state: State }) {
   const rows = report.impacts ?? []
-  const sizes = rows.flatMap((r) => [Math.abs(r.percent), Math.abs(r.low_percent ?? 0), Math.abs(r.high_percent ?? 0)])
-  const reach = Math.min(200, Math.max(5, ...sizes))
+  const reach = reachOf(rows.flatMap((r) => [r.percent, r.low_percent, r.high_percent]))
   return (
     <div className="scroll pad-x">
       <div className="said">
@@ -45,24 +46,8 @@ function Found({ report, state }: { report: Impacts; state: State }) {
           {report.kind && ` The runs are ${report.kind}: the effects are not those of a real engine.`}
         </p>
       </div>
-      {rows.length > 0 && (
-        <div className="scroll-x">
-          <table className="list">
-            <thead>
-              <tr>
-                <th scope="col">Setting</th><th scope="col">From</th><th scope="col">To</th>
-                <th scope="col" className="num">Effect</th>
-                <th scope="col" className="scale"><span>−{reach.toFixed(0)} %</span><span>0</span><span>+{reach.toFixed(0)} %</span></th>
-                <th scope="col" className="num">Interval</th><th scope="col" className="num">p</th><th scope="col" className="num">Pairs</th>
-                <th scope="col">Certainty</th><th scope="col">Typical pair</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((r) => <Row key={`${r.key} ${r.from} ${r.to}`} r={r} reach={reach} state={state} />)}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <Table name="Service" rows={rows.filter((r) => !isLoad(r))} reach={reach} state={state} />
+      <Table name="Load" rows={rows.filter(isLoad)} reach={reach} state={state} />
       {report.together && report.together.length > 0 && (
         <p className="quiet note">
           Never changed alone, so nothing can be said of them: {report.together.map((n) => nameOf({ name: n })).join(', ')}.
@@ -72,11 +57,35 @@ function Found({ report, state }: { report: Impacts; state: State }) {
   )
 }
 
+function Table({ name, rows, reach, state }: { name: string; rows: Impact[]; reach: number; state: State }) {
+  if (rows.length === 0) return null
+  return (
+    <div className="scroll-x">
+      <table className="list">
+        <thead>
+          <tr>
+            <th scope="col">{name}</th><th scope="col">From</th><th scope="col">To</th><th scope="col" className="num">Effect</th>
+            <th scope="col"><Scale reach={reach} /></th>
+            <th scope="col" className="num">Interval</th><th scope="col" className="num">p</th><th scope="col" className="num">Pairs</th>
+            <th scope="col">Certainty</th><th scope="col">Typical pair</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((r) => <Row key={`${r.key} ${r.from} ${r.to}`} r={r} reach={reach} state={state} />)}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** Settings of the service come first: that more load moves a metric is no news. */
 function first(report: Impacts): string {
   const name = report.metric.name
-  const best = (report.impacts ?? []).find((r) => r.certainty === 'shown')
+  const shown = (report.impacts ?? []).filter((r) => r.certainty === 'shown')
+  const best = shown.find((r) => !isLoad(r)) ?? shown[0]
   if (best) {
-    return `${nameOf({ name: best.key })} moves ${name} most: ${formatPercent(best.percent)} from ${best.from || 'not set'} to ${best.to || 'not set'}.`
+    const what = isLoad(best) ? 'Of the load, ' : ''
+    return `${what}${nameOf({ name: best.key })} moves ${name} most: ${formatPercent(best.percent)} from ${best.from || 'not set'} to ${best.to || 'not set'}.`
   }
   if (report.impacts?.length) return `No setting is shown to move ${name}.`
   return 'No two matching runs differ in exactly one setting, so no effect can be told apart.'
@@ -109,7 +118,7 @@ function Row({ r, reach, state }: { r: Impact; reach: number; state: State }) {
       <td className="num">{r.p === null ? '–' : formatP(r.p)}</td>
       <td className="num">{r.pairs}</td>
       <td><span className={`badge ${shown ? (r.better ? 'valid' : 'invalid') : 'other'}`} title={certainty[r.certainty]}>{r.certainty}</span></td>
-      <td><RunLink id={r.runs[0]}>before</RunLink>, <RunLink id={r.runs[1]}>after</RunLink></td>
+      <td className="nowrap"><RunLink id={r.runs[0]}>before</RunLink>, <RunLink id={r.runs[1]}>after</RunLink></td>
     </tr>
   )
 }

@@ -8,6 +8,7 @@ import { formatBytes, plural } from '../format'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
 
+const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1)
 const gone = (error: Error | null) => error instanceof Problem && error.status === 404
 
 /** What engines and GPUs did over time. Runs whose files are elsewhere have none. */
@@ -24,7 +25,7 @@ export function OverTimeCharts({ id, scheme }: { id: string; scheme: 'light' | '
     <section>
       <h2>Over time</h2>
       {got.isLoading && <Loading what="the samples" />}
-      {gone(got.error) && <p className="quiet">{(got.error as Error).message}.</p>}
+      {gone(got.error) && <p className="quiet">{capital((got.error as Error).message)}.</p>}
       {got.error && !gone(got.error) && <Trouble error={got.error} />}
       {got.data && groups.length === 0 && <p className="quiet">Neither the engines nor the GPUs were sampled.</p>}
       {got.data && <div className="small-charts">{groups.map(([name, tracks]) => <Group key={name} name={name} tracks={tracks} all={got.data} scheme={scheme} />)}</div>}

@@ -43,6 +43,7 @@ function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light
           {simulated && <Badge word="simulated" text={r.simulated_speed && r.simulated_speed > 1 ? `simulated, ${r.simulated_speed} times faster` : 'simulated'} />}
           {words.map((w) => <Badge key={w} word={severityOf(r.validity?.checks, w)} text={w} why={r.validity?.checks?.find((c) => c.word === w)?.why} />)}
         </p>
+        <Summary values={e.values ?? {}} />
         <p className="quiet">
           {e.id}, started {formatTime(Date.parse(r.timestamp))} UTC{r.duration ? `, took ${formatValue(r.duration, { unit: 's', group: 'run', kind: 'number' } as Field)} s` : ''}, {r.status}
           {r.suite && `, suite ${r.suite}`}
@@ -65,6 +66,19 @@ function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light
         <p><code className="wrap">{e.dir}</code></p>
       </section>
     </article>
+  )
+}
+
+const summary = ['cmd_args.model', 'gpus', 'gpu', 'cmd_args.tensor_parallel_size', 'engine', 'engine_version', 'bench_cmd_args.max_concurrency', 'bench_cmd_args.request_rate']
+
+/** What most people want to know of a run first. */
+function Summary({ values }: { values: Record<string, Value> }) {
+  const { fields } = useKnown()
+  const has = summary.filter((n) => values[n] !== undefined)
+  return (
+    <p className="settings">
+      {has.map((n) => <span key={n}><span className="quiet">{nameOf(fields.get(n) ?? { name: n })}</span> {formatValue(values[n], fields.get(n))}</span>)}
+    </p>
   )
 }
 

@@ -9,7 +9,7 @@ import { formatMeasured, nameOf, withUnit } from '../format'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Loading } from '../parts/Loading'
 import { RunLink } from '../parts/RunLink'
-import { settingsText } from '../parts/settings'
+import { Settings } from '../parts/Settings'
 import { Trouble } from '../parts/Trouble'
 import { update, type State } from '../state'
 import { ranked, useMetric } from './metrics'
@@ -60,14 +60,13 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
 
 function sentence(series: Scaling[], field: Field | undefined): string {
   if (series.length === 0) return 'No matching configuration was measured on different numbers of GPUs.'
-  const last = series.map((s) => s.points.at(-1)).filter((p) => p !== undefined)
-  const worst = Math.min(...last.map((p) => p.efficiency))
-  const best = Math.max(...last.map((p) => p.efficiency))
-  const percent = (x: number) => `${Math.round(x * 100)} %`
+  const last = series.flatMap((s) => s.points.at(-1) ?? [])
+  const shares = last.map((p) => p.efficiency).sort((a, b) => a - b)
+  const middle = `${Math.round((shares[Math.floor(shares.length / 2)] ?? 0) * 100)} %`
   const name = field ? nameOf(field) : 'the metric'
   return series.length === 1
-    ? `On ${last[0]?.gpus} GPUs, ${name} per GPU is ${percent(best)} of that on the fewest.`
-    : `On the most GPUs, ${name} per GPU is ${percent(worst)} to ${percent(best)} of that on the fewest, over ${series.length} configurations.`
+    ? `On ${last[0]?.gpus} GPUs, ${name} per GPU is ${middle} of that on ${series[0]?.points[0]?.gpus}.`
+    : `On the most GPUs, ${name} per GPU is ${middle} of that on the fewest, in the median of ${series.length} configurations.`
 }
 
 function Numbers({ series, field, colours }: { series: Scaling[]; field: Field; colours: string[] }) {
@@ -87,14 +86,14 @@ function Numbers({ series, field, colours }: { series: Scaling[]; field: Field; 
               {j === 0 && (
                 <th scope="rowgroup" rowSpan={s.points.length} className="top">
                   <svg width="9" height="9" aria-hidden="true"><circle cx="4.5" cy="4.5" r="4.5" fill={i < drawn ? colours[i % colours.length] : 'none'} /></svg>{' '}
-                  {settingsText(s.settings)}
+                  <Settings list={s.settings} />
                 </th>
               )}
               <td className="num">{p.gpus}</td>
               <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
               <td className="num">{formatMeasured(p.value / p.gpus)}</td>
               <td className="num">{Math.round(p.efficiency * 100)} %</td>
-              <td>{settingsText(p.layout, '–')}</td>
+              <td><Settings list={p.layout} other="–" /></td>
               <td className="num">{p.of}</td>
             </tr>
           )))}

@@ -24,19 +24,19 @@ export function ScatterView({ state, answer, scheme }: Props) {
   const known = useKnown()
   const { x, y, colour, label } = axes(state, known)
   const field = (name: string | undefined) => (name === undefined ? undefined : known.fields.get(name))
+  const logs = state.log ?? (wide(field(x)) ? 'x' : '')
   const points = useMemo(() => pointsOf(answer?.rows, { x, y, colour, label }), [answer?.rows, x, y, colour, label])
   const frontier = useFrontier(state, points, { x, y, colour, label })
   const groups = useMemo(() => classes(points, field(colour), look(scheme)), [points, colour, scheme, known])
   const option = useMemo(
     () => scatterOption({
       points, groups, frontier: frontier.points, x: field(x), y: field(y), colour: field(colour), label: field(label),
-      log: state.log ?? '', look: look(scheme),
+      log: logs, look: look(scheme),
     }),
-    [points, groups, frontier.points, x, y, colour, label, state.log, scheme, known],
+    [points, groups, frontier.points, x, y, colour, label, logs, scheme, known],
   )
   const drawn = points.length
-  const log = (a: string) => (state.log ?? '').includes(a)
-  const flip = (a: string) => update({ log: log(a) ? (state.log ?? '').replace(a, '') : `${state.log ?? ''}${a}` }, true)
+  const flip = (a: string) => update({ log: logs.includes(a) ? logs.replace(a, '') : logs + a }, true)
   return (
     <section className="view" aria-label="Scatter">
       <div className="tools">
@@ -51,8 +51,8 @@ export function ScatterView({ state, answer, scheme }: Props) {
           placeholder="no labels"
         />
         <div className="switches">
-          <Switch size="xs" label="log across" checked={log('x')} onChange={() => flip('x')} />
-          <Switch size="xs" label="log up" checked={log('y')} onChange={() => flip('y')} />
+          <Switch size="xs" label="log across" checked={logs.includes('x')} onChange={() => flip('x')} />
+          <Switch size="xs" label="log up" checked={logs.includes('y')} onChange={() => flip('y')} />
         </div>
       </div>
       <div className="chart-box">
@@ -64,8 +64,8 @@ export function ScatterView({ state, answer, scheme }: Props) {
         {answer && drawn === 0 && <p className="over quiet">No matching run has both numbers.</p>}
       </div>
       <p className="caption quiet">
-        ● valid  ○ suspect, invalid or not judged  △ simulated, not measured. Select a point to open its run; drag to move,
-        scroll to zoom.{' '}
+        <span className="keys"><b aria-hidden="true">●</b> valid</span> <span className="keys"><b aria-hidden="true">○</b> suspect, invalid or not judged</span>{' '}
+        <span className="keys"><b aria-hidden="true">△</b> simulated, not measured</span> Select a point to open its run. Drag to move, scroll to zoom.{' '}
         {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
       </p>
       {frontier.error ? <Trouble error={frontier.error} /> : (
@@ -74,6 +74,9 @@ export function ScatterView({ state, answer, scheme }: Props) {
     </section>
   )
 }
+
+/** A metric that spans more than a decade and a half is better shown on a logarithmic scale. */
+const wide = (f: Field | undefined) => f?.min != null && f.max != null && f.min > 0 && f.max / f.min > 30
 
 const numeric = (f: Field) => f.kind !== 'text'
 const any = () => true

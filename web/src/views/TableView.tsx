@@ -3,7 +3,7 @@ import { useQueries } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useEffect, useMemo, useRef, useState } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
-import { columnsOf, pageSize, rowFields, useKnown } from '../data'
+import { columnsOf, pageSize, rowFields, useKnown, type Known } from '../data'
 import { follow } from '../Head'
 import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
@@ -34,6 +34,7 @@ export function TableView({ state, answer, stale }: Props) {
 
   const items = rows.getVirtualItems()
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
+  const widths = useWidths(answer?.rows, known)
   const above = items[0]?.start ?? 0
   const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0)
   return (
@@ -42,8 +43,8 @@ export function TableView({ state, answer, stale }: Props) {
       <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
         <table aria-rowcount={total + 1}>
           <colgroup>
-            <col className="col-pick" /><col className="col-case" /><col className="col-verdict" />
-            {fields.map((f) => <col key={f.name} className={f.kind === 'text' ? 'col-text' : 'col-number'} />)}
+            <col style={{ width: 34 }} />
+            {['case', 'verdict', ...columns].map((n) => <col key={n} style={{ width: widths.get(n) }} />)}
           </colgroup>
           <thead>
             <tr aria-rowindex={1}>
@@ -80,6 +81,22 @@ export function TableView({ state, answer, stale }: Props) {
       )}
     </section>
   )
+}
+
+/** Widths of columns, from the texts of the first page. A column never gets narrower, so that nothing jumps. */
+function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
+  const kept = useRef(new Map<string, number>())
+  return useMemo(() => {
+    rows?.fields.forEach((name, i) => {
+      const f = known.fields.get(name)
+      const longest = Math.max(0, ...(rows.columns[i] ?? []).map((v) => formatValue(v, f).length))
+      const head = Math.min(17, Math.max((f ? nameOf(f) : name).length, f?.unit ? f.unit.length + 2 : 0))
+      const simulated = name === 'verdict' && rows.columns[rows.fields.indexOf('kind')]?.some((k) => k !== 'measured')
+      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(250, Math.max(longest * 7.3, head * 7.6, 44) + 22)
+      kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
+    })
+    return new Map(kept.current)
+  }, [rows, known])
 }
 
 /** The pages in sight. The first came with the counts; the others are fetched. */

@@ -27,7 +27,9 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
   const said = got.data?.said ?? []
   const answers = said.find((p) => p.heading === 'Answers')?.lines ?? []
   const each = said.filter((p) => p.heading.startsWith('Trend:'))
-  const order = trends.map((_, i) => i).sort((a, b) => rank(trends[a]) - rank(trends[b]) || (trends[b]?.starts ?? 0) - (trends[a]?.starts ?? 0))
+  const short = trends.filter((t) => t.verdict === 'too little data')
+  const folded = short.length < trends.length || short.length > 8
+  const order = trends.map((_, i) => i).filter((i) => !folded || trends[i]?.verdict !== 'too little data').sort((a, b) => rank(trends[a]) - rank(trends[b]) || (trends[b]?.starts ?? 0) - (trends[a]?.starts ?? 0))
   return (
     <section className="view" aria-label="Trend">
       <div className="tools">
@@ -55,9 +57,10 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
               />
             )
           })}
-          {trends.length > most && (
-            <Button size="xs" variant="default" onClick={() => setMost(most + 12)}>Show more of the {trends.length} series</Button>
+          {order.length > most && (
+            <Button size="xs" variant="default" onClick={() => setMost(most + 12)}>Show more of the {order.length} series</Button>
           )}
+          {folded && <Short list={short} />}
           <LeftOut list={got.data.report.left_out ?? []} />
         </div>
       )}
@@ -121,6 +124,18 @@ function One({ m, starts, scheme }: { m: MetricTrend; starts: { id: string; time
       option={option} height={190} open={(id) => update({ view: 'run', run: id })}
       label={`${m.name} of ${plural(points.length, 'server start')}, ${m.verdict}, ${plural(changes, 'change')}. The text below describes each.`}
     />
+  )
+}
+
+function Short({ list }: { list: Trend[] }) {
+  if (list.length === 0) return null
+  return (
+    <details className="below">
+      <summary>{plural(list.length, 'series').replace('seriess', 'series')} with too little data to find a change in</summary>
+      <ul className="lines">
+        {list.slice(0, 200).map((t) => <li key={`${t.test} ${t.key}`}>{t.test}: {plural(t.starts, 'server start')}{t.by?.map((s) => `, ${nameOf({ name: s.key })} ${s.value}`)}</li>)}
+      </ul>
+    </details>
   )
 }
 
