@@ -3,10 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/profllm/profllm/pkg/dashboard"
+	"github.com/profllm/profllm/pkg/quantity"
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/store"
+	"github.com/profllm/profllm/pkg/synthetic"
+	"github.com/profllm/profllm/pkg/upload"
 )
 
 type dashboardCmd struct {
@@ -14,39 +24,158 @@ type dashboardCmd struct {
 }
 
 type dashboardServeCmd struct {
+	storeFlag
 	placeFlags
 	filterFlag
-	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
+	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives, which are stored first; default: the results folder, if no store is named."`
 	Address  string   `meant:"listen,bind,port" default:"127.0.0.1:8642" placeholder:"HOST:PORT" help:"Address to listen at; port 0 takes a free one."`
 	Host     []string `placeholder:"NAME" help:"Also answer requests for this host name, such as that of a reverse proxy; repeatable. Addresses and localhost always work."`
+	Files    []string `placeholder:"DIR" type:"existingdir" help:"Show samples and traces of runs whose folders are below DIR; repeatable; default: the paths."`
+	Uploads  string   `placeholder:"DIR" help:"Folder for files that were uploaded and are not stored yet; default: that of the store's file, with .uploads at its end. A database of PostgreSQL has none."`
+	Demo     bool     `help:"Show 2000 made-up runs, each marked as simulated, to try the page."`
 	ReadOnly bool     `name:"read-only" help:"Accept no uploads and save no presets."`
 }
 
+// Validate refuses made-up runs among others.
+func (c dashboardServeCmd) Validate() error {
+	if c.Demo && (c.Store != "" || len(c.Paths) > 0) {
+		return errors.New("--demo shows made-up runs only: it goes with no --store and no paths")
+	}
+	return nil
+}
+
+// demoRuns is how many runs --demo makes up.
+const demoRuns = 2000
+
 // Run serves until it is interrupted.
 func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
-	o := dashboard.Options{
-		Version: version(), ReadOnly: c.ReadOnly, Hosts: c.Host, Token: strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN")),
-	}
-	paths, err := c.paths(ctx, a, c.Paths)
-	if err != nil {
-		return err
-	}
-	runs, done, err := a.loadRuns(ctx, paths...)
-	defer done()
-	if err != nil {
-		return err
-	}
-	if runs, err = c.choose(runs); err != nil {
-		return err
-	}
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && o.Token == "" && !o.ReadOnly {
-		l.Close()
-		return fail(exitUsage, errors.New("anybody on the network could write: set PROFLLM_DASHBOARD_TOKEN, or name --read-only"))
+	defer l.Close()
+	token := strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN"))
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && token == "" && !c.ReadOnly {
+		return fail(exitUsage, errors.New(
+			"anybody on the network could write\n\thint: export PROFLLM_DASHBOARD_TOKEN=…, or name --read-only"))
 	}
-	a.logf("dashboard at http://%s/", l.Addr())
-	return dashboard.New(dashboard.NewMemory(runs), o).Serve(ctx, l)
+	s, done, err := c.fill(ctx, a)
+	defer done()
+	if err != nil {
+		return err
+	}
+	live, err := dashboard.Load(ctx, s)
+	if err != nil {
+		return err
+	}
+	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo}
+	ctx, stop := context.WithCancel(ctx)
+	var working sync.WaitGroup
+	defer func() { stop(); working.Wait() }()
+	if o.Uploads, err = c.spool(a, live); err != nil {
+		return err
+	}
+	if o.Uploads != nil {
+		working.Go(func() {
+			if err := o.Uploads.Work(ctx); err != nil {
+				a.logf("note: uploads are not stored: %v", err)
+			}
+		})
+	}
+	working.Go(func() {
+		live.Follow(ctx, 2*time.Second, func(err error) { a.logf("note: the store cannot be read: %v", err) })
+	})
+	n, err := s.Count(ctx)
+	if err != nil {
+		return err
+	}
+	a.logf("dashboard of %s at http://%s/", quantity.Count(n, "run"), l.Addr())
+	return dashboard.New(live, o).Serve(ctx, l)
+}
+
+// fill opens the store, or makes one for as long as the command runs, and stores what the paths
+// have.
+func (c *dashboardServeCmd) fill(ctx context.Context, a *app) (s *store.Store, done func(), err error) {
+	done = func() {}
+	if c.Store != "" {
+		if s, err = c.open(ctx, a, true); err != nil {
+			return nil, done, err
+		}
+		done = func() { s.Close() }
+	} else {
+		dir, err := os.MkdirTemp("", "profllm-dashboard-")
+		if err != nil {
+			return nil, done, err
+		}
+		done = func() { os.RemoveAll(dir) }
+		if s, err = store.Open(ctx, filepath.Join(dir, "runs.db"), store.Options{Create: true, Now: a.now}); err != nil {
+			return nil, done, err
+		}
+		done = func() { s.Close(); os.RemoveAll(dir) }
+	}
+	switch {
+	case c.Demo:
+		made := synthetic.New(1, demoRuns, a.now())
+		runs := make([]records.Run, demoRuns)
+		for i := range runs {
+			runs[i] = made.Run(i)
+		}
+		_, err = s.Put(ctx, runs)
+		return s, done, err
+	case c.Store != "" && len(c.Paths) == 0:
+		return s, done, nil
+	}
+	if c.Paths, err = c.paths(ctx, a, c.Paths); err != nil {
+		return nil, done, err
+	}
+	runs, unpacked, err := a.loadRuns(ctx, c.Paths...)
+	defer unpacked()
+	if err == nil {
+		runs, err = c.choose(runs)
+	}
+	if err == nil {
+		_, err = s.Put(ctx, runs)
+	}
+	return s, done, err
+}
+
+// roots are the folders below which files of runs may be read, as they are without links.
+func (c *dashboardServeCmd) roots() []string {
+	var list []string
+	for _, dir := range append(c.Files, c.Paths...) {
+		if abs, err := filepath.Abs(dir); err == nil {
+			if real, err := filepath.EvalSymlinks(abs); err == nil {
+				list = append(list, real)
+			}
+		}
+	}
+	return list
+}
+
+// spool takes uploads, if there is a store for them.
+func (c *dashboardServeCmd) spool(a *app, live *dashboard.Live) (*upload.Spool, error) {
+	dir := c.Uploads
+	if dir == "" && c.Store != "" && !store.IsURL(c.Store) {
+		dir = c.Store + ".uploads"
+	}
+	if dir == "" || c.ReadOnly || c.Store == "" {
+		return nil, nil
+	}
+	col, err := a.client().Collector()
+	if err != nil {
+		return nil, err
+	}
+	s, err := upload.Open(dir, upload.Options{Collector: col, Now: a.now, Log: a.logf,
+		Put: func(ctx context.Context, runs []records.Run) ([]upload.Outcome, error) {
+			list, err := live.Put(ctx, runs)
+			out := make([]upload.Outcome, len(list))
+			for i, o := range list {
+				out[i] = upload.Outcome{ID: o.ID, Did: string(o.Did), Why: o.Why}
+			}
+			return out, err
+		}})
+	if err != nil {
+		return nil, fail(exitUsage, fmt.Errorf("folder for uploads: %w", err))
+	}
+	return s, nil
 }

@@ -40,7 +40,7 @@ type trendsInput struct {
 type trendsAnswer struct {
 	Body struct {
 		Said   []format.Paragraph `json:"said"`
-		Report *report.Report     `json:"report" doc:"as profllm trend prints it with --output json"`
+		Report *report.Report     `json:"report" doc:"as profllm trend prints it with --output json, without its list of runs"`
 		Starts [][]seriesStart    `json:"starts" doc:"the points of each trend, oldest first"`
 	}
 }
@@ -77,7 +77,10 @@ func (d *Server) regression(ctx context.Context, in *trendsInput) (*trendsAnswer
 
 func answerOf(r *report.Report) *trendsAnswer {
 	a := &trendsAnswer{}
-	a.Body.Report, a.Body.Said = r, format.Paragraphs(r)
+	a.Body.Said = format.Paragraphs(r)
+	short := *r
+	short.Runs = nil
+	a.Body.Report = &short
 	for _, t := range r.Trends {
 		var starts []seriesStart
 		for _, s := range t.ByStart {

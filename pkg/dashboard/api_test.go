@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/dashboard"
 	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/store"
 )
 
 // api is a server of the records of a release, with the document that its answers are held
@@ -23,6 +25,19 @@ type api struct {
 	runs    []records.Run
 	schemas map[string]json.RawMessage
 	paths   map[string]map[string]operation
+}
+
+// live is a store of runs.
+func live(t *testing.T, runs []records.Run) *dashboard.Live {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), store.Options{Create: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	l, err := dashboard.Load(t.Context(), s)
+	require.NoError(t, err)
+	_, err = l.Put(t.Context(), runs)
+	require.NoError(t, err)
+	return l
 }
 
 type operation struct {
@@ -38,7 +53,7 @@ func newAPI(t *testing.T, o dashboard.Options) *api {
 	runs, err := records.Load("../result/testdata/releases")
 	require.NoError(t, err)
 	a := &api{t: t, runs: runs}
-	a.Server = httptest.NewServer(dashboard.New(dashboard.NewMemory(runs), o).Handler())
+	a.Server = httptest.NewServer(dashboard.New(live(t, runs), o).Handler())
 	t.Cleanup(a.Close)
 	status, body := a.ask(http.MethodGet, "/api/openapi.json", "")
 	require.Equal(t, http.StatusOK, status)

@@ -43,7 +43,7 @@ func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer,
 	case len(b.Runs) < 2:
 		return nil, huma.Error422UnprocessableEntity("name two to ten runs, or filters a and b")
 	}
-	runs, err := d.store.Runs(ctx, b.Runs)
+	runs, err := d.store.Several(ctx, b.Runs)
 	if err != nil {
 		return nil, failed(err)
 	}

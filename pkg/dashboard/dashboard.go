@@ -3,8 +3,9 @@
 // What a page concludes is computed by the packages that the commands use: query for
 // filters, report for comparisons and trends. The API's document is at /api/openapi.json.
 //
-//	s := dashboard.New(store, dashboard.Options{Version: "v1.0.0"})
-//	err := http.Serve(listener, s.Handler())
+//	live, err := dashboard.Load(ctx, store)
+//	s := dashboard.New(live, dashboard.Options{Version: "v1.0.0"})
+//	err = s.Serve(ctx, listener)
 package dashboard
 
 import (
@@ -13,48 +14,16 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/profllm/profllm/pkg/field"
-	"github.com/profllm/profllm/pkg/query"
-	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/store"
 	"github.com/profllm/profllm/pkg/upload"
 )
-
-// Store holds the runs that are shown.
-type Store interface {
-	query.Engine
-	// Run gives back one run and its record as it was stored; ErrNoRun if there is none.
-	Run(ctx context.Context, id string) (*Stored, error)
-	// Runs gives back several, in the order of the ids.
-	Runs(ctx context.Context, ids []string) ([]records.Run, error)
-
-	Presets(ctx context.Context) ([]Preset, error)
-	SetPreset(ctx context.Context, p Preset) error
-	DeletePreset(ctx context.Context, name string) error
-}
-
-// ErrNoRun is the error of a run that is not in the store.
-var ErrNoRun = errors.New("no such run in the store")
-
-// Stored is a run as it was stored.
-type Stored struct {
-	Run    records.Run
-	Record json.RawMessage // result.json
-}
-
-// Preset is a filter that somebody saved, and the page's own settings with it.
-type Preset struct {
-	Name    string          `json:"name" minLength:"1" maxLength:"100"`
-	Filter  json.RawMessage `json:"filter,omitempty"`
-	View    json.RawMessage `json:"view,omitempty"`
-	Created time.Time       `json:"created"`
-}
 
 // Options of a server.
 type Options struct {
@@ -71,7 +40,7 @@ type Options struct {
 
 // Server answers requests.
 type Server struct {
-	store Store
+	store *Live
 	opts  Options
 	mux   *http.ServeMux
 	api   huma.API
@@ -79,8 +48,8 @@ type Server struct {
 }
 
 // New returns a server of a store's runs.
-func New(s Store, o Options) *Server {
-	d := &Server{store: s, opts: o, mux: http.NewServeMux()}
+func New(l *Live, o Options) *Server {
+	d := &Server{store: l, opts: o, mux: http.NewServeMux()}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
 	d.addMetrics()
@@ -121,7 +90,7 @@ func failed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrNoRun):
+	case errors.Is(err, store.ErrNotFound):
 		return huma.Error404NotFound(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
 		return huma.NewError(http.StatusGatewayTimeout, "the answer took longer than the time limit; narrow the filter")

@@ -117,14 +117,14 @@ type experimentAnswer struct {
 }
 
 func (d *Server) experiment(ctx context.Context, in *experimentInput) (*experimentAnswer, error) {
-	s, err := d.store.Run(ctx, in.ID)
+	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
 		return nil, failed(err)
 	}
 	a := &experimentAnswer{}
 	b := &a.Body
 	b.ID, b.Case, b.Title, b.Dir = in.ID, s.Run.Case, s.Run.Case.Title(), s.Run.Dir
-	b.Settings, b.Record, b.Values = s.Run.Settings, s.Record, map[string]field.Value{}
+	b.Settings, b.Record, b.Values = s.Settings, s.Record, map[string]field.Value{}
 	for _, c := range field.Of(&s.Run) {
 		b.Values[c.Field.Name] = c.Value
 	}
@@ -183,6 +183,6 @@ func (d *Server) these(ctx context.Context, f *filter.Filter) ([]records.Run, er
 		return nil, huma.Error422UnprocessableEntity(
 			fmt.Sprintf("the filter chooses %d runs, and at most %d are analysed at once: narrow it", got.Matches, most))
 	}
-	runs, err := d.store.Runs(ctx, got.Rows.IDs)
+	runs, err := d.store.Several(ctx, got.Rows.IDs)
 	return runs, failed(err)
 }

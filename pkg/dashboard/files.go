@@ -70,7 +70,7 @@ type track struct {
 }
 
 func (d *Server) series(ctx context.Context, in *experimentInput) (*seriesAnswer, error) {
-	s, err := d.store.Run(ctx, in.ID)
+	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -118,7 +118,7 @@ type tracesAnswer struct {
 
 // trace sends a file that the record of the run names as a trace, and no other.
 func (d *Server) trace(ctx context.Context, in *traceInput) (*huma.StreamResponse, error) {
-	s, err := d.store.Run(ctx, in.ID)
+	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -35,7 +35,7 @@ func traced(t *testing.T, roots ...string) (*api, string) {
 		roots[i] = filepath.Join(root, roots[i])
 	}
 	a := &api{t: t}
-	a.Server = httptest.NewServer(dashboard.New(dashboard.NewMemory([]records.Run{{Dir: dir, Result: r}}),
+	a.Server = httptest.NewServer(dashboard.New(live(t, []records.Run{{Dir: dir, Result: r}}),
 		dashboard.Options{Roots: roots}).Handler())
 	t.Cleanup(a.Close)
 	return a, root

@@ -4,16 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/profllm/profllm/pkg/filter"
+	"github.com/profllm/profllm/pkg/store"
 )
 
 type presetsAnswer struct {
 	Body struct {
-		Presets []Preset `json:"presets"`
+		Presets []store.Preset `json:"presets"`
 	}
 }
 
@@ -31,14 +31,14 @@ func (d *Server) addPresets() {
 	}, func(ctx context.Context, _ *struct{}) (*presetsAnswer, error) {
 		list, err := d.store.Presets(ctx)
 		a := &presetsAnswer{}
-		a.Body.Presets = append([]Preset{}, list...)
+		a.Body.Presets = list
 		return a, failed(err)
 	})
 	huma.Register(d.api, huma.Operation{
 		OperationID: "save-preset", Method: http.MethodPost, Path: "/api/filters/presets",
 		Summary: "Save a filter under a name; one of that name is replaced", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *presetInput) (*struct{}, error) {
-		p := Preset{Name: in.Body.Name, Filter: in.Body.Filter, View: in.Body.View, Created: time.Now().UTC()}
+		p := store.Preset{Name: in.Body.Name, Filter: in.Body.Filter, View: in.Body.View}
 		if p.Filter != nil {
 			if _, err := filter.Parse(p.Filter); err != nil {
 				return nil, refused(err)

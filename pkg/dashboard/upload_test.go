@@ -107,7 +107,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 
 func TestNoUploads(t *testing.T) {
 	for _, o := range []dashboard.Options{{}, {ReadOnly: true}} {
-		s := httptest.NewServer(dashboard.New(dashboard.NewMemory(nil), o).Handler())
+		s := httptest.NewServer(dashboard.New(live(t, nil), o).Handler())
 		defer s.Close()
 		body, kind := form(t, "a.json", "{}")
 		got, err := http.Post(s.URL+"/api/upload/json", kind, strings.NewReader(body))

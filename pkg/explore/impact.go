@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/metric"
@@ -89,8 +90,8 @@ type pair struct {
 	runs          [2]string
 }
 
-// changesOf finds the changes of one setting: from each value to the next larger one of the same group, of
-// texts from the most frequent.
+// changesOf finds the changes of one setting: from each number or version to the next larger one of the same
+// group, and of other texts from the most frequent to each.
 func changesOf(list []matched, whole []digest, key string, m metric.Metric) []Impact {
 	groups := map[digest]map[string][]int{}
 	frequency := map[string]int{}
@@ -126,12 +127,27 @@ func changesOf(list []matched, whole []digest, key string, m metric.Metric) []Im
 	return changes
 }
 
-func compare(a, b string) int { return field.Compare(field.Read(a), field.Read(b)) }
+// compare orders numbers by value, and versions by the numbers in them.
+func compare(a, b string) int {
+	x, y := field.Read(a), field.Read(b)
+	if x.IsNumber() || y.IsNumber() {
+		return field.Compare(x, y)
+	}
+	for a != b {
+		one, restA, _ := strings.Cut(a, ".")
+		two, restB, _ := strings.Cut(b, ".")
+		if c := field.Compare(field.Read(one), field.Read(two)); c != 0 {
+			return c
+		}
+		a, b = restA, restB
+	}
+	return 0
+}
 
 // steps are the changes among the values of a group.
 func steps(values []string, frequency map[string]int) []step {
 	slices.SortFunc(values, compare)
-	numbers := slices.ContainsFunc(values, func(v string) bool { return field.Read(v).IsNumber() })
+	numbers := slices.ContainsFunc(values, func(v string) bool { return v != "" && v[0] >= '0' && v[0] <= '9' })
 	var list []step
 	if numbers {
 		for i := 1; i < len(values); i++ {

@@ -15,6 +15,7 @@ package field
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +68,8 @@ type Field struct {
 	Better metric.Direction `json:"better,omitempty"` // "" if no value is better
 	Free   bool             `json:"free,omitempty"`   // it is not among All: some run has it
 
-	read func(*records.Run) Value // of a fixed field that is no setting
+	read  func(*records.Run) Value // of a fixed field that is no setting
+	place int                      // among the fixed fields, from 1; 0 of a free one
 }
 
 // A Cell is the value of a field.
@@ -123,7 +125,7 @@ func free(name string) (*Field, bool) {
 // their names. A run without a record has those of its settings.
 func Of(r *records.Run) []Cell {
 	k := known()
-	var cells []Cell
+	cells := make([]Cell, 0, 128)
 	for _, f := range k.fixed {
 		if f.read == nil {
 			continue
@@ -135,8 +137,11 @@ func Of(r *records.Run) []Cell {
 	cells = append(cells, ofSettings(r)...)
 	cells = append(cells, ofChecks(r)...)
 	cells = append(cells, ofLatencies(r)...)
-	slices.SortStableFunc(cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(k.rank(a.Field), k.rank(b.Field)), cmp.Compare(a.Field.Name, b.Field.Name))
+	slices.SortFunc(cells, func(a, b Cell) int {
+		if a.Field.place != b.Field.place {
+			return cmp.Compare(a.Field.rank(), b.Field.rank())
+		}
+		return cmp.Compare(a.Field.Name, b.Field.Name)
 	})
 	return cells
 }
@@ -145,25 +150,24 @@ func Of(r *records.Run) []Cell {
 type catalogue struct {
 	fixed  []*Field
 	byName map[string]*Field
-	place  map[*Field]int
 }
 
 // rank is a field's place; free fields stand behind the others.
-func (c *catalogue) rank(f *Field) int {
-	if at, ok := c.place[f]; ok {
-		return at
+func (f *Field) rank() int {
+	if f.place == 0 {
+		return math.MaxInt
 	}
-	return len(c.fixed)
+	return f.place
 }
 
 var known = sync.OnceValue(func() *catalogue {
-	c := &catalogue{byName: map[string]*Field{}, place: map[*Field]int{}}
+	c := &catalogue{byName: map[string]*Field{}}
 	for _, f := range slices.Concat(ofRuns(), options(), metrics(), measured()) {
 		if c.byName[f.Name] != nil {
 			panic(fmt.Sprintf("two fields %q", f.Name))
 		}
-		c.place[f] = len(c.fixed)
 		c.fixed, c.byName[f.Name] = append(c.fixed, f), f
+		f.place = len(c.fixed)
 	}
 	return c
 })

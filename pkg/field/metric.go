@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
@@ -49,18 +50,34 @@ func ofLatencies(r *records.Run) []Cell {
 			if known().byName[key] != nil {
 				continue
 			}
-			m, err := metric.Find(key)
-			if err != nil {
+			free := ofPercentile(key)
+			if free == nil {
 				continue
 			}
-			free := ofMetric(m)
-			free.Free = true
 			if v := free.read(r); v.Has() {
 				cells = append(cells, Cell{free, v})
 			}
 		}
 	}
 	return cells
+}
+
+// percentiles are the free fields of latencies that some record had, by name. There are few:
+// a key has at most as many digits as result.PercentileName writes, and clients ask for some ten.
+var percentiles sync.Map
+
+func ofPercentile(key string) *Field {
+	if f, ok := percentiles.Load(key); ok {
+		return f.(*Field)
+	}
+	m, ok := metric.Lookup(key)
+	if !ok {
+		return nil
+	}
+	f := ofMetric(m)
+	f.Free = true
+	percentiles.Store(key, f)
+	return f
 }
 
 // measured are the other numbers of a record, found by its types, as its schema is.

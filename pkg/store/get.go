@@ -3,12 +3,16 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"maps"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Run is a run of the store.
@@ -22,21 +26,34 @@ type Run struct {
 
 const runColumns = "b.id, b.stored, b.record_hash, r.record, r.besides"
 
-// scanRun reads runColumns.
+// packed is a run as its row has it.
+type packed struct {
+	id, hash        string
+	stored          int64
+	record, besides []byte
+}
+
+// scanPacked reads runColumns.
+func scanPacked(r interface{ Scan(...any) error }) (p packed, err error) {
+	return p, r.Scan(&p.id, &p.stored, &p.hash, &p.record, &p.besides)
+}
+
 func scanRun(r interface{ Scan(...any) error }) (*Run, error) {
-	var packed, besides []byte
-	var at int64
-	x := &Run{}
-	if err := r.Scan(&x.ID, &at, &x.Hash, &packed, &besides); err != nil {
+	p, err := scanPacked(r)
+	if err != nil {
 		return nil, err
 	}
-	x.Stored = time.UnixMilli(at).UTC()
+	return p.unpack()
+}
+
+func (p packed) unpack() (*Run, error) {
+	x := &Run{ID: p.id, Hash: p.hash, Stored: time.UnixMilli(p.stored).UTC()}
 	var err error
-	if x.Record, err = unzipped(packed); err == nil {
-		x.Run, err = records.Unpack(x.Record, besides)
+	if x.Record, err = unzipped(p.record); err == nil {
+		x.Run, err = records.Unpack(x.Record, p.besides)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", x.ID, err)
+		return nil, fmt.Errorf("run %s: %w", p.id, err)
 	}
 	return x, nil
 }
@@ -103,30 +120,48 @@ func (x *usedField) fieldOf(name string) *field.Field {
 
 // Several returns runs in the order of their ids; its error is ErrNotFound if one is not there.
 func (s *Store) Several(ctx context.Context, ids []string) ([]records.Run, error) {
-	found := make(map[string]*Run, len(ids))
-	for some := range slices.Chunk(ids, 500) {
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[harmless(id)] = i
+	}
+	var found []packed
+	for some := range slices.Chunk(slices.Collect(maps.Keys(at)), 500) {
 		args := make([]any, len(some))
 		for i, id := range some {
-			args[i] = harmless(id)
+			args[i] = id
 		}
 		err := s.each(ctx, s.read, func(r *sql.Rows) error {
-			x, err := scanRun(r)
-			if err == nil {
-				found[x.ID] = x
-			}
+			p, err := scanPacked(r)
+			found = append(found, p)
 			return err
 		}, "SELECT "+runColumns+" FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE b.id IN ("+marks(len(some))+")", args...)
 		if err != nil {
 			return nil, err
 		}
 	}
-	list := make([]records.Run, len(ids))
-	for i, id := range ids {
-		x := found[harmless(id)]
-		if x == nil {
-			return nil, fmt.Errorf("%q: %w", id, ErrNotFound)
-		}
-		list[i] = x.Run
+	if len(found) < len(at) {
+		return nil, missing(ids, found)
 	}
-	return list, nil
+	list := make([]records.Run, len(ids))
+	errs := make([]error, len(found))
+	run.AtOnce(len(found), runtime.GOMAXPROCS(0), func(i int) { // decoding takes most of the time
+		var x *Run
+		if x, errs[i] = found[i].unpack(); errs[i] == nil {
+			list[at[x.ID]] = x.Run
+		}
+	})
+	for i, id := range ids { // that are named twice
+		list[i] = list[at[harmless(id)]]
+	}
+	return list, errors.Join(errs...)
+}
+
+// missing is the error for the first id that was not found.
+func missing(ids []string, found []packed) error {
+	for _, id := range ids {
+		if !slices.ContainsFunc(found, func(p packed) bool { return p.id == harmless(id) }) {
+			return fmt.Errorf("%q: %w", id, ErrNotFound)
+		}
+	}
+	return nil
 }
