@@ -21,6 +21,13 @@ export function useOptions() {
   return useQuery({ queryKey: ['options'], queryFn: ({ signal }) => api.options(signal) })
 }
 
+/** The default columns in an order that has numbers in sight: what ran, under which load, metrics, the rest. */
+function inView(k: Known): string[] {
+  const head = ['timestamp', 'cmd_args.model', 'gpu', 'gpus', 'bench_cmd_args.max_concurrency']
+  const rank = (n: string) => (head.includes(n) ? head.indexOf(n) : k.fields.get(n)?.group === 'metric' ? head.length : head.length + 1)
+  return [...k.options.defaults.columns].sort((a, b) => rank(a) - rank(b))
+}
+
 export const pageSize = 200
 export const mostPoints = 10_000
 
@@ -36,7 +43,7 @@ export function openFacets(s: State, k: Known): string[] {
 }
 
 export function columnsOf(s: State, k: Known): string[] {
-  const list = s.columns ?? k.options.defaults.columns
+  const list = s.columns ?? inView(k)
   return list.filter((n) => k.fields.has(n) && n !== 'case' && n !== 'verdict') // these are always there
 }
 

@@ -3,6 +3,7 @@ import type { Field, Value } from './api'
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 const three = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 })
+const fixed = new Intl.NumberFormat('en-US', { minimumSignificantDigits: 3, maximumSignificantDigits: 3 })
 const long = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 12 })
 
 /** Three significant digits; whole numbers in full. */
@@ -16,6 +17,7 @@ export function formatNumber(x: number): string {
 /** A mean or another computed number: three significant digits even if it happens to be whole. */
 export function formatMeasured(x: number): string {
   const size = Math.abs(x)
+  if (size < 100 && size >= 1e-4) return fixed.format(x)
   if (size !== 0 && (size < 1e-4 || size >= 1e9)) return x.toExponential(2)
   return three.format(x)
 }
@@ -41,6 +43,11 @@ export function formatPercent(x: number, digits = 1): string {
   const size = Math.abs(x)
   const text = size >= 100 ? whole.format(size) : size.toFixed(digits)
   return `${x > 0 ? '+' : x < 0 ? '−' : ''}${text} %`
+}
+
+/** An interval in percent: −1.4 … +2.7 %. */
+export function formatInterval(low: number, high: number): string {
+  return `${formatPercent(low).slice(0, -2)} … ${formatPercent(high)}`
 }
 
 export function formatBytes(n: number): string {

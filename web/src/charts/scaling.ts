@@ -37,7 +37,7 @@ export function scalingOption(series: Scaling[], f: Field, l: Look): EChartsCore
         },
         {
           type: 'line', symbol: 'none', silent: true, lineStyle: { color, width: 1, type: 'dotted', opacity: 0.6 },
-          data: base && f.better === 'higher' ? counts.filter((n) => n >= base.gpus).map((n) => [n, (base.value * n) / base.gpus]) : [],
+          data: base && f.better === 'higher' ? counts.filter((n) => n >= base.gpus && n <= (s.points.at(-1)?.gpus ?? 0)).map((n) => [n, (base.value * n) / base.gpus]) : [],
         },
       ]
     }),

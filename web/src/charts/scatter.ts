@@ -73,11 +73,14 @@ interface Picture {
   look: Look
 }
 
-const mark = (p: Point) => (p.kind === 'simulated' || p.kind === 'profiled' ? 'triangle' : 'circle')
+const simulated = (p: Point) => p.kind === 'simulated' || p.kind === 'profiled'
 
 export function scatterOption(p: Picture): EChartsCoreOption {
   const l = p.look
   const usable = p.points.filter((q) => (!p.log.includes('x') || q.x > 0) && (!p.log.includes('y') || q.y > 0))
+  // Triangles tell simulated runs from measured ones, if there are both.
+  const mixed = usable.some(simulated) && !usable.every(simulated)
+  const mark = (q: Point) => (mixed && simulated(q) ? 'triangle' : 'circle')
   const size = usable.length > 3000 ? 5 : usable.length > 500 ? 7 : 9
   const series = p.groups.flatMap((g) => {
     const mine = usable.filter((q) => g.has(q.colour))

@@ -4,7 +4,7 @@ import { Fragment } from 'react'
 import { api, type Compared, type Comparison, type Delta, type Filter, type Judgement, type Measured, type MetricRow } from '../api'
 import { useKnown } from '../data'
 import { isEmpty, sentence } from '../filter'
-import { formatExact, formatMeasured, formatNumber, formatP, formatPercent, nameOf } from '../format'
+import { formatExact, formatInterval, formatMeasured, formatNumber, formatP, formatPercent, nameOf } from '../format'
 import { Badge } from '../parts/Badge'
 import { Interval, Scale, reachOf } from '../parts/Interval'
 import { Loading } from '../parts/Loading'
@@ -36,8 +36,10 @@ function Sides({ state, sets }: { state: State; sets: boolean }) {
   if (state.runs.length > 1 && !sets) {
     return (
       <div className="sides">
-        <p className="quiet">{state.runs.length} runs. The first is the baseline; <a href={link({ view: 'table' })} onClick={(e) => follow(e, { view: 'table' })}>choose others in the table</a>.</p>
-        <Button size="xs" variant="subtle" onClick={() => update({ runs: [] })}>Clear the choice</Button>
+        <p className="quiet">
+          {state.runs.length} runs, the first is the baseline. <a href={link({ view: 'table' })} onClick={(e) => follow(e, { view: 'table' })}>Choose others in the table</a>
+          {' or '}<button type="button" className="plain inline" onClick={() => update({ runs: [] })}>clear the choice</button>
+        </p>
       </div>
     )
   }
@@ -131,7 +133,7 @@ function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
                   <td className="num">{m.second.median === null ? '–' : formatMeasured(m.second.median)}{m.second.n > 1 && <span className="quiet"> n={m.second.n}</span>}</td>
                   <td className="num strong">{m.shift_percent === null ? '–' : formatPercent(m.shift_percent)}</td>
                   <td>{m.shift_percent !== null && <Interval value={m.shift_percent} low={m.low_percent} high={m.high_percent} reach={reach} good={goodness(m.verdict)} />}</td>
-                  <td className="num">{m.low_percent !== null && m.high_percent !== null ? `${formatPercent(m.low_percent)} … ${formatPercent(m.high_percent)}` : '–'}</td>
+                  <td className="num">{m.low_percent !== null && m.high_percent !== null ? formatInterval(m.low_percent, m.high_percent) : '–'}</td>
                   <td className="num">{m.p === null ? '–' : formatP(m.p)}</td>
                   <td><Outcome word={m.verdict} />{m.why && <span className="quiet"> {m.why}</span>}</td>
                 </tr>

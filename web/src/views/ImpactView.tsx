@@ -2,7 +2,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { api, type Field, type Impact, type Impacts } from '../api'
 import { useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
-import { formatP, formatPercent, nameOf, plural } from '../format'
+import { formatInterval, formatP, formatPercent, nameOf, plural } from '../format'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Interval, Scale, reachOf } from '../parts/Interval'
 import { Loading } from '../parts/Loading'
@@ -109,11 +109,11 @@ function Row({ r, reach, state }: { r: Impact; reach: number; state: State }) {
           {nameOf(f ?? { name: r.key })}
         </button>
       </th>
-      <td>{r.from || <span className="quiet">not set</span>}</td><td>{r.to || <span className="quiet">not set</span>}</td>
+      <td><One value={r.from} /></td><td><One value={r.to} /></td>
       <td className="num strong">{formatPercent(r.percent)}</td>
       <td><Interval value={r.percent} low={r.low_percent} high={r.high_percent} reach={reach} good={shown ? r.better : undefined} /></td>
       <td className="num" title={r.coverage ? `${(r.coverage * 100).toFixed(0)} % interval` : undefined}>
-        {interval ? `${formatPercent(r.low_percent as number)} … ${formatPercent(r.high_percent as number)}` : '–'}
+        {interval ? formatInterval(r.low_percent as number, r.high_percent as number) : '–'}
       </td>
       <td className="num">{r.p === null ? '–' : formatP(r.p)}</td>
       <td className="num">{r.pairs}</td>
@@ -121,6 +121,10 @@ function Row({ r, reach, state }: { r: Impact; reach: number; state: State }) {
       <td className="nowrap"><RunLink id={r.runs[0]}>before</RunLink>, <RunLink id={r.runs[1]}>after</RunLink></td>
     </tr>
   )
+}
+
+function One({ value }: { value: string }) {
+  return value ? <span className="cell" title={value}>{value}</span> : <span className="quiet nowrap">not set</span>
 }
 
 /** Lists the runs that have one of two values of a setting. */

@@ -31,7 +31,7 @@ export function RunView({ state, scheme }: { state: State; scheme: 'light' | 'da
 function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light' | 'dark' }) {
   const r = e.record
   const verdict = r.validity?.verdict ?? ''
-  const words = r.validity?.words ?? []
+  const words = (r.validity?.words ?? []).filter((w) => w !== 'simulated')
   const simulated = r.simulated === true
   const inCompare = state.runs.includes(e.id)
   return (
@@ -77,7 +77,7 @@ function Summary({ values }: { values: Record<string, Value> }) {
   const has = summary.filter((n) => values[n] !== undefined)
   return (
     <p className="settings">
-      {has.map((n) => <span key={n}><span className="quiet">{nameOf(fields.get(n) ?? { name: n })}</span> {formatValue(values[n], fields.get(n))}</span>)}
+      {has.map((n) => <span key={n}><span className="quiet">{nameOf(fields.get(n) ?? { name: n })}</span> {formatValue(values[n], fields.get(n))} </span>)}
     </p>
   )
 }
@@ -106,15 +106,16 @@ function Failed({ f }: { f: Failure }) {
 
 function Checks({ checks }: { checks: Check[] }) {
   const [all, setAll] = useState(false)
-  const failed = checks.filter((c) => c.outcome === 'fail')
-  const shown = all ? checks : failed
+  const failed = checks.filter((c) => c.outcome === 'fail' && c.severity !== 'note')
+  const notes = checks.filter((c) => c.outcome === 'fail' && c.severity === 'note')
+  const shown = all ? checks : [...failed, ...notes]
   if (checks.length === 0) return <section><h2>Checks</h2><p className="quiet">The run was not judged.</p></section>
   const passed = checks.filter((c) => c.outcome === 'pass').length
   return (
     <section>
       <h2>Checks</h2>
       <p className="quiet">
-        {failed.length} failed, {passed} passed, {checks.length - failed.length - passed} not possible.{' '}
+        {failed.length} failed, {passed} passed, {checks.length - failed.length - notes.length - passed} not possible.{' '}
         <button type="button" className="plain" onClick={() => setAll(!all)}>{all ? 'Show the failed ones' : 'Show all'}</button>
       </p>
       {shown.length > 0 && (

@@ -24,7 +24,7 @@ export function ScatterView({ state, answer, scheme }: Props) {
   const known = useKnown()
   const { x, y, colour, label } = axes(state, known)
   const field = (name: string | undefined) => (name === undefined ? undefined : known.fields.get(name))
-  const logs = state.log ?? (wide(field(x)) ? 'x' : '')
+  const logs = state.log ?? `${wide(field(x), 30) ? 'x' : ''}${wide(field(y), 1000) ? 'y' : ''}`
   const points = useMemo(() => pointsOf(answer?.rows, { x, y, colour, label }), [answer?.rows, x, y, colour, label])
   const frontier = useFrontier(state, points, { x, y, colour, label })
   const groups = useMemo(() => classes(points, field(colour), look(scheme)), [points, colour, scheme, known])
@@ -36,6 +36,7 @@ export function ScatterView({ state, answer, scheme }: Props) {
     [points, groups, frontier.points, x, y, colour, label, logs, scheme, known],
   )
   const drawn = points.length
+  const simulated = points.filter((p) => p.kind !== 'measured').length
   const flip = (a: string) => update({ log: logs.includes(a) ? logs.replace(a, '') : logs + a }, true)
   return (
     <section className="view" aria-label="Scatter">
@@ -65,7 +66,9 @@ export function ScatterView({ state, answer, scheme }: Props) {
       </div>
       <p className="caption quiet">
         <span className="keys"><b aria-hidden="true">●</b> valid</span> <span className="keys"><b aria-hidden="true">○</b> suspect, invalid or not judged</span>{' '}
-        <span className="keys"><b aria-hidden="true">△</b> simulated, not measured</span> Select a point to open its run. Drag to move, scroll to zoom.{' '}
+        {simulated === 0 ? '' : simulated === drawn
+          ? <span className="badge simulated">all simulated, not measured</span>
+          : <span className="keys"><b aria-hidden="true">△</b> simulated, not measured</span>} Select a point to open its run. Drag to move, scroll to zoom.{' '}
         {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
       </p>
       {frontier.error ? <Trouble error={frontier.error} /> : (
@@ -75,8 +78,8 @@ export function ScatterView({ state, answer, scheme }: Props) {
   )
 }
 
-/** A metric that spans more than a decade and a half is better shown on a logarithmic scale. */
-const wide = (f: Field | undefined) => f?.min != null && f.max != null && f.min > 0 && f.max / f.min > 30
+/** Whether a metric spans so much that a linear scale would crowd most points at one end. */
+const wide = (f: Field | undefined, ratio: number) => f?.min != null && f.max != null && f.min > 0 && f.max / f.min > ratio
 
 const numeric = (f: Field) => f.kind !== 'text'
 const any = () => true

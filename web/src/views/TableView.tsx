@@ -90,9 +90,10 @@ function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
     rows?.fields.forEach((name, i) => {
       const f = known.fields.get(name)
       const longest = Math.max(0, ...(rows.columns[i] ?? []).map((v) => formatValue(v, f).length))
-      const head = Math.min(17, Math.max((f ? nameOf(f) : name).length, f?.unit ? f.unit.length + 2 : 0))
+      const words = (f ? nameOf(f) : name).split(/(?<=[_ ])/)
+      const head = Math.max(...words.map((w) => w.length), Math.ceil(words.join('').length / 2), f?.unit ? f.unit.length + 2 : 0)
       const simulated = name === 'verdict' && rows.columns[rows.fields.indexOf('kind')]?.some((k) => k !== 'measured')
-      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(250, Math.max(longest * 7.3, head * 7.6, 44) + 22)
+      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(name === 'case' ? 240 : 210, Math.max(longest * 6.8, head * 7.4, 40) + 22)
       kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
     })
     return new Map(kept.current)
@@ -181,7 +182,7 @@ function Heading({ state, field, className }: { state: State; field: Field | und
         type="button" onClick={(e) => sort(e.shiftKey)}
         title={`${field.help || field.name}. Click to sort; with Shift, to sort by this too.`}
       >
-        <span className="clip">{nameOf(field)}</span>
+        <span className="name">{broken(nameOf(field))}</span>
         <span className="unit">
           {field.unit}
           {sorted && <span aria-hidden="true"> {sorted === 'descending' ? '↓' : '↑'}{state.sort.length > 1 ? at + 1 : ''}</span>}
@@ -189,6 +190,11 @@ function Heading({ state, field, className }: { state: State; field: Field | und
       </button>
     </th>
   )
+}
+
+/** A name that may be broken behind each underscore. */
+function broken(name: string) {
+  return name.split(/(?<=_)/).flatMap((part, i) => (i > 0 ? [<wbr key={i} />, part] : [part]))
 }
 
 interface RowProps {
@@ -221,7 +227,7 @@ const Row = memo(function Row({ index, page, at, fields, picked }: RowProps) {
         const v = cell(f.name)
         return (
           <td key={f.name} className={typeof v === 'number' ? 'num' : f.kind === 'text' ? 'clip' : 'num'} title={typeof v === 'string' ? v : f.kind === 'number' && typeof v === 'number' ? formatExact(v) : undefined}>
-            {formatValue(v, f)}
+            {f.name === 'gpu' && typeof v === 'string' ? v.replace(/^NVIDIA /, '') : formatValue(v, f)}
           </td>
         )
       })}

@@ -6,7 +6,7 @@ import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { trendOption, type TrendPoint } from '../charts/trend'
 import { useKnown } from '../data'
-import { nameOf, plural } from '../format'
+import { formatValue, nameOf, plural } from '../format'
 import { Outcome } from '../parts/Outcome'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Loading } from '../parts/Loading'
@@ -28,8 +28,9 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
   const answers = said.find((p) => p.heading === 'Answers')?.lines ?? []
   const each = said.filter((p) => p.heading.startsWith('Trend:'))
   const short = trends.filter((t) => t.verdict === 'too little data')
-  const folded = short.length < trends.length || short.length > 8
-  const order = trends.map((_, i) => i).filter((i) => !folded || trends[i]?.verdict !== 'too little data').sort((a, b) => rank(trends[a]) - rank(trends[b]) || (trends[b]?.starts ?? 0) - (trends[a]?.starts ?? 0))
+  const fold = short.length < trends.length || short.length > 8
+  const order = trends.map((_, i) => i).filter((i) => !fold || trends[i]?.verdict !== 'too little data').sort((a, b) => rank(trends[a]) - rank(trends[b]) || (trends[b]?.starts ?? 0) - (trends[a]?.starts ?? 0))
+  const about = useAbout(order.slice(0, most).map((i) => got.data?.starts?.[i]?.at(-1)?.id))
   return (
     <section className="view" aria-label="Trend">
       <div className="tools">
@@ -54,18 +55,39 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
             return trend && (
               <Series
                 key={`${trend.test} ${trend.key}`} trend={trend} starts={got.data?.starts?.[i] ?? []} said={each[i]} scheme={scheme}
+                about={about.get(got.data?.starts?.[i]?.at(-1)?.id ?? '')}
               />
             )
           })}
           {order.length > most && (
             <Button size="xs" variant="default" onClick={() => setMost(most + 12)}>Show more of the {order.length} series</Button>
           )}
-          {folded && <Short list={short} />}
+          {fold && <Short list={short} />}
           <LeftOut list={got.data.report.left_out ?? []} />
         </div>
       )}
     </section>
   )
+}
+
+const telling = ['cmd_args.model', 'gpu', 'cmd_args.tensor_parallel_size', 'bench_cmd_args.max_concurrency', 'bench_cmd_args.request_rate']
+
+/** What the newest run of each series ran, since tests of one name may differ in it. */
+function useAbout(ids: (string | undefined)[]): Map<string, string> {
+  const { fields } = useKnown()
+  const names = telling.filter((n) => fields.has(n))
+  const wanted = ids.filter((id) => id !== undefined)
+  const query = { filter: { field: 'run_id', in: wanted }, rows: { fields: names, limit: 200 } }
+  const got = useQuery({
+    queryKey: ['about', query], queryFn: ({ signal }) => api.apply(query, signal), enabled: wanted.length > 0, placeholderData: keepPreviousData,
+  })
+  const rows = got.data?.rows
+  return new Map((rows?.ids ?? []).map((id, i) => [id, names.flatMap((n, j) => {
+    const v = rows?.columns[j]?.[i]
+    if (v === null || v === undefined) return []
+    const text = formatValue(v, fields.get(n))
+    return j < 2 ? [text] : [`${nameOf({ name: n })} ${text}`]
+  }).join(', ')]))
 }
 
 const worst = ['regressed', 'improved', 'watch']
@@ -87,24 +109,43 @@ interface SeriesProps {
   trend: Trend
   starts: { id: string; time: number }[]
   said: Paragraph | undefined
+  about: string | undefined
   scheme: 'light' | 'dark'
 }
 
-function Series({ trend, starts, said, scheme }: SeriesProps) {
+function Series({ trend, starts, said, about, scheme }: SeriesProps) {
   const by = (trend.by ?? []).map((s) => `${nameOf({ name: s.key })} ${s.value}`).join(', ')
   return (
     <article className="series">
       <h2>
-        {trend.test}{by && <span className="quiet"> {by}</span>}
+        {trend.test}
         <Outcome word={trend.verdict} />
         {trend.kind && <span className="badge simulated">{trend.kind}</span>}
         <span className="quiet small">{plural(trend.runs, 'run')}, {plural(trend.starts, 'server start')}</span>
       </h2>
+      {(by || about) && <p className="quiet">{by || about}</p>}
       {trend.metrics.map((m) => <One key={m.key} m={m} starts={starts} scheme={scheme} />)}
-      {said?.lines && <ul className="lines">{said.lines.map((line, i) => <li key={i}>{line}</li>)}</ul>}
+      <Lines lines={said?.lines ?? []} />
     </article>
   )
 }
+
+/** What is said of a series. What set it apart from the series before comes last. */
+function Lines({ lines }: { lines: string[] }) {
+  const [all, setAll] = useState(false)
+  const apart = (line: string) => line.startsWith('not in the same series')
+  const sorted = [...lines.filter((l) => !apart(l)), ...lines.filter(apart)]
+  return (
+    <ul className="lines">
+      {(all ? sorted : sorted.slice(0, folded)).map((line, i) => <li key={i}>{line}</li>)}
+      {sorted.length > folded && (
+        <li><button type="button" className="plain inline" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'fewer' : `${sorted.length - folded} more lines`}</button></li>
+      )}
+    </ul>
+  )
+}
+
+const folded = 5
 
 function One({ m, starts, scheme }: { m: MetricTrend; starts: { id: string; time: number }[]; scheme: 'light' | 'dark' }) {
   const { fields } = useKnown()
