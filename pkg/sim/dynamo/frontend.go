@@ -253,6 +253,7 @@ func (x *frontend) ask(r *http.Request, q map[string]json.RawMessage) (res *http
 	var model string
 	_ = json.Unmarshal(q["model"], &model) // what is no text names no model
 	if model != "" && !slices.Contains(x.models(), model) {
+		//lint:ignore ST1005 the real frontend says it so
 		return nil, "", &failure{http.StatusNotFound, "not_found", errors.New("Model not found")}
 	}
 	if len(x.present(prefill)) > 0 {
