@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
 )
 
 // Store keeps records. It is safe for concurrent use, also by several programs.
