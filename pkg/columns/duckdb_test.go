@@ -21,8 +21,8 @@ import (
 	"github.com/profllm/profllm/pkg/query"
 )
 
-// duckTable is the same runs in a file of DuckDB, whose columns have dictionaries. It counts values and takes statistics; it makes no
-// histograms, so that it has less to do.
+// duckTable is the same runs in a file of DuckDB, whose columns have dictionaries. It counts
+// values and takes statistics; it makes no histograms, so that it has less to do.
 type duckTable struct {
 	b       *testing.B
 	program string
@@ -94,8 +94,9 @@ func (d *duckTable) run(sql string) (string, error) {
 	return string(out), err
 }
 
-// question is one statement for the statistics, and one for all facets. Of what was tried, this is the quickest: one
-// statement for each facet takes twice as long, and grouping sets take several times as long.
+// question is one statement for the statistics, and one for all facets. Of what was tried, this
+// is the quickest: one statement for each facet takes twice as long, and grouping sets take
+// several times as long.
 func (d *duckTable) question(f *filter.Filter) string {
 	var b strings.Builder
 	b.WriteString("SELECT count(*)")

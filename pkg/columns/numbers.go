@@ -28,7 +28,8 @@ type numbers struct {
 	x    [size]float64
 	n    int
 	sums sums
-	// lowest and highest are rows with the smallest and largest numbers, as many as there are up to extremes.
+	// lowest and highest are rows with the smallest and largest numbers, as many as there are up to
+	// extremes.
 	lowest, highest []uint16
 	// summed says whether sums, lowest and highest are right.
 	summed bool
@@ -164,8 +165,8 @@ func (p *numberPart) bin() {
 	p.binned = true
 }
 
-// extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a selection
-// has most rows of the chunk, it has one of them.
+// extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a
+// selection has most rows of the chunk, it has one of them.
 const extremes = 8
 
 func (c *numbers) summarise() {
@@ -197,9 +198,10 @@ func (c *numbers) insert(list []uint16, row uint16, before func(float64) bool) [
 	return slices.Insert(list, at, row)
 }
 
-// without sums up what is chosen of the chunk, from the sums of all rows and those of the others. It
-// is not ok where that would be wrong: if the extremes are among the others, or the sum that is left is
-// small beside what it is the difference of. A sum of 4,096 numbers of one sign is exact to about 1e-14.
+// without sums up what is chosen of the chunk, from the sums of all rows and those of the others.
+// It is not ok where that would be wrong: if the extremes are among the others, or the sum that is
+// left is small beside what it is the difference of. A sum of 4,096 numbers of one sign is exact to
+// about 1e-14.
 func (c *numbers) without(others []uint16, chosen *rowBits, gaps bool) (s sums, ok bool) {
 	if c.sums.low < 0 && c.sums.high > 0 {
 		return s, false
@@ -229,8 +231,8 @@ func (c *numbers) first(rows []uint16, chosen *rowBits) (float64, bool) {
 	return 0, false
 }
 
-// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that is in use
-// has a number.
+// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that
+// is in use has a number.
 func (c *numbers) of(rows []uint16, chosen *rowBits, gaps bool) sums {
 	s, ok := c.ends(chosen)
 	if !ok {
