@@ -18,7 +18,7 @@ func chunkOf(r *rand.Rand, missing float64, of func() float64) *numbers {
 		}
 	}
 	p.sum()
-	return p.chunks[0]
+	return &p.chunks[0]
 }
 
 func subset(r *rand.Rand, share float64) (chosen, others rowBits) {
