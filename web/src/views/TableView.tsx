@@ -35,13 +35,14 @@ export function TableView({ state, answer, stale }: Props) {
   const items = rows.getVirtualItems()
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
   const widths = useWidths(answer?.rows, known)
+  const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), 34)
   const above = items[0]?.start ?? 0
   const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0)
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
       <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
-        <table aria-rowcount={total + 1}>
+        <table aria-rowcount={total + 1} style={{ width }}>
           <colgroup>
             <col style={{ width: 34 }} />
             {['case', 'verdict', ...columns].map((n) => <col key={n} style={{ width: widths.get(n) }} />)}
