@@ -13,6 +13,7 @@ test('filters', async (t) => {
     const page = await open(t, b, address)
     assert.equal(await matches(page), 2000)
     const gpu = facet(page, 'GPU model')
+    await gpu.getByRole('checkbox').first().waitFor()
     const values = await gpu.getByRole('checkbox').count()
     assert.ok(values > 2)
     await gpu.getByRole('checkbox', { name: /H100/ }).check()
@@ -39,7 +40,7 @@ test('filters', async (t) => {
   await t.test('a number has a range, by its limits and by its histogram', async (t) => {
     const page = await open(t, b, address)
     await page.getByRole('searchbox', { name: 'Find a field' }).fill('median ttft')
-    await page.getByRole('button', { name: /^Median TTFT/ }).click()
+    await page.getByRole('complementary', { name: 'Filters' }).getByRole('button', { name: /^Median TTFT/ }).click()
     const most = page.getByRole('textbox', { name: 'Largest Median TTFT' })
     await most.fill('200')
     await most.press('Enter')
@@ -114,19 +115,20 @@ test('filters', async (t) => {
     const page = await open(t, b, address)
     await matches(page, 2000)
     let first = true
-    const held = Promise.withResolvers?.() ?? (() => { let resolve; const promise = new Promise((r) => { resolve = r }); return { promise, resolve } })()
+    let release
+    const held = new Promise((resolve) => { release = resolve })
     await page.route('**/api/filters/apply', async (route) => {
       if (first) {
         first = false
-        await held.promise
+        await held
       }
       await route.continue().catch(() => undefined) // the page gave this request up
     })
-    await page.getByRole('button', { name: 'Show suspect runs only' }).or(page.locator('.tally.suspect')).first().click()
+    await page.locator('.tally.suspect').click()
     await page.locator('.tally.invalid').click()
     const both = await count({ field: 'verdict', in: ['suspect', 'invalid'] })
     await matches(page, both)
-    held.resolve()
+    release()
     await page.waitForLoadState('networkidle')
     assert.equal(await matches(page), both)
   })

@@ -38,7 +38,7 @@ test('views', async (t) => {
   })
 
   await t.test('the scatter draws points and lists the frontier of the API', async (t) => {
-    const page = await open(t, b, `${address}?view=scatter`)
+    const page = await open(t, b, `${address}?view=scatter`, { expected: ['404'] })
     await page.locator('.chart canvas').waitFor()
     const { ids } = await ask(address, 'api/analysis/pareto', { x: 'median_ttft_ms', y: 'output_throughput_per_gpu' })
     await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
@@ -60,11 +60,11 @@ test('views', async (t) => {
     assert.equal(await page.locator('.list tbody tr').count(), impact.impacts.length)
     await page.goto(`${address}?view=scaling`)
     await page.locator('.verdict-line', { hasText: /per GPU is \d+ %|No matching/ }).waitFor()
-    await page.goto(`${address}?view=capacity&target=50000&limits=p99_ttft_ms=500`)
+    await page.goto(`${address}?view=capacity&target=50000&limits=p99_ttft_ms:500`)
     const plan = await ask(address, 'api/analysis/capacity', { metric: 'output_throughput', target: 50000, limits: ['p99_ttft_ms=500'] })
     await page.locator('.verdict-line', { hasText: `need ${plan.plans[0].total_gpus} GPU` }).waitFor()
     await page.getByRole('textbox', { name: 'Limit of P99 TTFT' }).fill('300')
-    await page.waitForURL(/p99_ttft_ms=300/)
+    await page.waitForURL(/p99_ttft_ms:300/)
   })
 
   await t.test('runs are chosen in the table and compared', async (t) => {

@@ -30,7 +30,9 @@ export function TableView({ state, answer, stale }: Props) {
     count: total, getScrollElement: () => scroll.current, estimateSize: () => rowHeight, overscan: 12,
   })
   const question = JSON.stringify([state.filter, state.sort])
-  useEffect(() => scroll.current?.scrollTo({ top: 0 }), [question])
+  useEffect(() => {
+    if (scroll.current) scroll.current.scrollTop = 0
+  }, [question])
 
   const items = rows.getVirtualItems()
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
@@ -131,7 +133,7 @@ function TableTools({ state, columns, matches }: { state: State; columns: string
     setBusy(true)
     setFailed('')
     try {
-      const fields = [...new Set(['run_id', 'case', 'verdict', 'kind', ...columns])]
+      const fields = [...new Set(['case', 'verdict', 'kind', ...columns])]
       download(await api.csv({ filter: state.filter, fields, sort: state.sort }), 'runs.csv')
     } catch (error) {
       setFailed(error instanceof Error ? error.message : String(error))
