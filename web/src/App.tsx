@@ -5,6 +5,7 @@ import { useEffect, useMemo } from 'react'
 import { Problem } from './api'
 import { KnownContext, useOptions, type Known } from './data'
 import { Page } from './Page'
+import { Boundary } from './parts/Boundary'
 import { Trouble } from './parts/Trouble'
 import { useAddress } from './state'
 
@@ -27,7 +28,7 @@ export function App() {
   return (
     <MantineProvider theme={theme} forceColorScheme={scheme} withCssVariables={false} withGlobalClasses={false} deduplicateCssVariables={false}>
       <QueryClientProvider client={client}>
-        <Start scheme={scheme} />
+        <Boundary><Start scheme={scheme} /></Boundary>
       </QueryClientProvider>
     </MantineProvider>
   )

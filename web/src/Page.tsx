@@ -19,6 +19,11 @@ import { TrendView } from './views/TrendView'
 import { UploadView } from './views/UploadView'
 import type { Answer } from './api'
 
+const names: Record<State['view'], string> = {
+  table: 'Table of runs', scatter: 'Scatter of two metrics', trend: 'Trends over time', impact: 'Impact of settings',
+  scaling: 'Scaling over GPUs', capacity: 'Capacity within limits', compare: 'Comparison', run: 'One run', upload: 'Upload',
+}
+
 export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const state = useAddress()
   const known = useKnown()
@@ -26,7 +31,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const [facets, setFacets] = useState(false) // the panel, on narrow screens
   const close = useCallback(() => setFacets(false), [])
   useEffect(() => {
-    document.title = `${state.view[0]?.toUpperCase()}${state.view.slice(1)} · profllm`
+    document.title = `${names[state.view]} · profllm`
   }, [state.view])
   const chosen = state.view === 'compare' && state.runs.length > 1 && !(state.a && state.b)
   const filtered = !['run', 'upload'].includes(state.view) && !chosen
@@ -38,6 +43,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
         <div className="body">
           {filtered && <FacetPanel state={state} answer={answer.data} open={facets} close={close} />}
           <main className="main" id="main">
+            {state.view !== 'run' && <h1 className="sr">{names[state.view]}</h1>}
             {filtered && (
               <>
                 <FilterBar state={state}>

@@ -436,18 +436,25 @@ async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await call(path, { signal })).json()) as T
 }
 
+function send(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+  return call(path, { method: 'POST', signal, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) })
+}
+
 async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  const init = { method: 'POST', signal, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }
-  return (await (await call(path, init)).json()) as T
+  return (await (await send(path, body, signal)).json()) as T
 }
 
 const one = encodeURIComponent
 
 export const api = {
-  options: (s?: AbortSignal) => get<Options>('api/filters/options', s),
+  options: async (s?: AbortSignal): Promise<Options> => {
+    const o = await get<Options>('api/filters/options', s)
+    const { facets, metrics, columns } = o.defaults
+    return { ...o, fields: o.fields ?? [], defaults: { facets: facets ?? [], metrics: metrics ?? [], columns: columns ?? [] } }
+  },
   apply: (q: Query, s?: AbortSignal) => post<Answer>('api/filters/apply', q, s),
   presets: (s?: AbortSignal) => get<{ presets: Preset[] | null }>('api/filters/presets', s),
-  savePreset: (p: Preset) => post<unknown>('api/filters/presets', p),
+  savePreset: (p: Preset) => send('api/filters/presets', p),
   deletePreset: (name: string) => call(`api/filters/presets/${one(name)}`, { method: 'DELETE' }),
   experiment: (id: string, s?: AbortSignal) => get<Experiment>(`api/data/experiments/${one(id)}`, s),
   series: (id: string, s?: AbortSignal) => get<OverTime>(`api/data/experiments/${one(id)}/series`, s),
@@ -463,9 +470,7 @@ export const api = {
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>
     post<{ ids: string[] | null }>('api/analysis/pareto', body, s),
-  csv: async (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => (await call('api/export/csv', {
-    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
-  })).blob(),
+  csv: async (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => (await send('api/export/csv', body)).blob(),
   uploadStatus: (id: string, s?: AbortSignal) => get<UploadJob>(`api/upload/status/${one(id)}`, s),
   traceURL: (id: string, path: string) => `api/export/traces/${one(id)}?path=${one(path)}`,
 }

@@ -41,7 +41,7 @@ function parseFilter(text: string | null): Filter | undefined {
 function parseLimits(text: string | null): Limit[] | undefined {
   if (text === null) return undefined
   return text.split('~').flatMap((part) => {
-    const [field, value] = part.split('=')
+    const [field, value] = part.split(':')
     return field && Number.isFinite(Number(value)) ? [{ field, value: Number(value) }] : []
   })
 }
@@ -86,7 +86,7 @@ export function format(s: State): string {
   put('log', s.log)
   put('metric', s.metric)
   put('by', s.by)
-  put('limits', s.limits?.map((l) => `${l.field}=${l.value}`).join('~'))
+  put('limits', s.limits?.map((l) => `${l.field}:${l.value}`).join('~'))
   put('target', s.target?.toString())
   put('runs', s.runs.length ? s.runs.join('~') : undefined)
   put('a', s.a && JSON.stringify(s.a))

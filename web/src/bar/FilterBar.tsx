@@ -15,13 +15,13 @@ export function FilterBar({ state, children }: { state: State; children: ReactNo
     <div className="bar">
       {children}
       <Search state={state} />
-      <div className="chips" role="list" aria-label="Filter">
+      <div className="chips">
         {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values on the left to narrow them.</span>}
-        {list.map((p, i) => {
+        {words.length > 0 && <ul className="chip-list" aria-label="Filter">{list.map((p, i) => {
           const text = sentence(p, fields)
           if (p.text) return null
           return (
-            <span key={text} role="listitem" className="chip">
+            <li key={text} className="chip">
               {i > 0 && words.indexOf(p) > 0 && <span className="sr">and </span>}
               {asChoice(p) ? <span className="clip">{text}</span> : (
                 <FilterBuilder at={i} filter={state.filter}>
@@ -32,9 +32,9 @@ export function FilterBar({ state, children }: { state: State; children: ReactNo
                 type="button" aria-label={`Remove: ${text}`}
                 onClick={() => update({ filter: join(list.filter((_, j) => j !== i)) })}
               >×</button>
-            </span>
+            </li>
           )
-        })}
+        })}</ul>}
         {list.length > 0 && <button type="button" className="plain" onClick={() => update({ filter: undefined })}>Clear all</button>}
       </div>
       <FilterBuilder at={-1} filter={state.filter}>

@@ -48,7 +48,7 @@ export function FilterBuilder({ at, filter, children }: Props) {
     setOpen(false)
   }
   return (
-    <Popover opened={open} onChange={setOpen} position="bottom-start" width="min(560px, 94vw)" shadow="md" trapFocus returnFocus>
+    <Popover opened={open} onChange={setOpen} position="bottom-start" width="min(560px, 94vw)" shadow="md" trapFocus returnFocus closeOnClickOutside={false}>
       <Popover.Target>{children(start) as React.ReactElement}</Popover.Target>
       <Popover.Dropdown className="builder">
         <h2>Conditions</h2>

@@ -38,6 +38,8 @@ export function Chart({ option, label, height = 260, open }: Props) {
       made?.dispose()
     }
   }, [])
-  useEffect(() => chart?.setOption(option, { notMerge: true }), [chart, option])
+  useEffect(() => {
+    chart?.setOption(option, { notMerge: true })
+  }, [chart, option])
   return <div ref={box} className="chart" role="img" aria-label={label} style={{ height }} />
 }

@@ -9,7 +9,7 @@ export function ColumnChooser({ columns }: { columns: string[] }) {
   const { options, fields } = useKnown()
   const [search, setSearch] = useState('')
   const wanted = search.trim().toLowerCase()
-  const rest = options.fields.filter((f) => !columns.includes(f.name) && f.runs > 0 && f.name !== 'case' && f.name !== 'verdict' &&
+  const rest = options.fields.filter((f) => (wanted !== '' || !columns.includes(f.name)) && f.runs > 0 && f.name !== 'case' && f.name !== 'verdict' &&
     `${nameOf(f)} ${f.name}`.toLowerCase().includes(wanted))
   const set = (list: string[]) => update({ columns: list }, true)
   const move = (i: number, by: number) => {
@@ -43,7 +43,7 @@ export function ColumnChooser({ columns }: { columns: string[] }) {
           {rest.slice(0, 100).map((f) => (
             <div key={f.name} className="chooser-row">
               <label title={f.help || f.name}>
-                <input type="checkbox" checked={false} onChange={() => set([...columns, f.name])} />
+                <input type="checkbox" checked={columns.includes(f.name)} onChange={() => set(columns.includes(f.name) ? columns.filter((n) => n !== f.name) : [...columns, f.name])} />
                 <span className="clip">{nameOf(f)}</span><span className="quiet">{f.group}</span>
               </label>
             </div>

@@ -30,18 +30,21 @@ export function TableView({ state, answer, stale }: Props) {
     count: total, getScrollElement: () => scroll.current, estimateSize: () => rowHeight, overscan: 12,
   })
   const question = JSON.stringify([state.filter, state.sort])
-  useEffect(() => scroll.current?.scrollTo({ top: 0 }), [question])
+  useEffect(() => {
+    if (scroll.current) scroll.current.scrollTop = 0
+  }, [question])
 
   const items = rows.getVirtualItems()
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
   const widths = useWidths(answer?.rows, known)
+  const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), 34)
   const above = items[0]?.start ?? 0
   const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0)
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
       <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
-        <table aria-rowcount={total + 1}>
+        <table aria-rowcount={total + 1} style={{ width }}>
           <colgroup>
             <col style={{ width: 34 }} />
             {['case', 'verdict', ...columns].map((n) => <col key={n} style={{ width: widths.get(n) }} />)}
@@ -130,7 +133,7 @@ function TableTools({ state, columns, matches }: { state: State; columns: string
     setBusy(true)
     setFailed('')
     try {
-      const fields = [...new Set(['run_id', 'case', 'verdict', 'kind', ...columns])]
+      const fields = [...new Set(['case', 'verdict', 'kind', ...columns])]
       download(await api.csv({ filter: state.filter, fields, sort: state.sort }), 'runs.csv')
     } catch (error) {
       setFailed(error instanceof Error ? error.message : String(error))
