@@ -18,6 +18,7 @@ import (
 type collectCmd struct {
 	placeFlags
 	outputFlag
+	alsoStoreFlag
 	Paths   []string `arg:"" optional:"" help:"Run or scenario directories, folders of them, or archives; default: the results folder."`
 	Offline bool     `help:"Do not ask Slurm; use what is on disk."`
 }
@@ -61,7 +62,14 @@ func (c collectCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	a.answers(&document.CollectWriter{Head: document.NewHead("collect"), Out: a.stdout})
-	if err = a.report(ctx, known, dirs, states); err == nil {
+	err = a.report(ctx, known, dirs, states)
+	if kept := c.keep(ctx, a, given...); kept != nil {
+		if codeOf(err) == exitOK {
+			return kept
+		}
+		a.complain(kept) // the runs decide the exit code
+	}
+	if err == nil {
 		return unread
 	}
 	if unread != nil {

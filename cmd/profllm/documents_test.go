@@ -68,6 +68,24 @@ var outputForms = []outputForm{
 		typ: "Suites", about: "With `--list`, `dir`, `url` and `model` are absent.",
 	},
 	{commands: []string{"lock"}, schemas: []string{"profllm.output.lock/1"}, dir: documentDir, typ: "Lock"},
+	{
+		commands: []string{"store fill", "store rebuild"}, dir: documentDir, typ: "StoreFill",
+		schemas: []string{"profllm.output.store-fill/1", "profllm.output.store-rebuild/1"},
+	},
+	{
+		commands: []string{"store info"}, schemas: []string{"profllm.output.store-info/1"}, dir: "../../pkg/store", typ: "Info",
+	},
+	{
+		commands: []string{"store verify"}, schemas: []string{"profllm.output.store-verify/1"}, dir: "../../pkg/store",
+		typ: "Check", about: "A fault has the `id` of a run, if it is one of a run, and says `what` is wrong.",
+	},
+	{
+		commands: []string{"store backup", "store restore"}, dir: documentDir, typ: "StoreBackup",
+		schemas: []string{"profllm.output.store-backup/1", "profllm.output.store-restore/1"},
+	},
+	{
+		commands: []string{"store prune"}, schemas: []string{"profllm.output.store-prune/1"}, dir: documentDir, typ: "StorePrune",
+	},
 	{commands: []string{"archive"}, schemas: []string{"profllm.output.archive/1"}, dir: documentDir, typ: "Archive"},
 	{
 		commands: []string{"stage", "image stage"}, schemas: []string{"profllm.output.stage/1"},
@@ -121,7 +139,7 @@ var outputForms = []outputForm{
 // outputParts are the types inside those forms.
 var outputParts = []string{
 	"Problem", "Row", "JobEntry", "LeftEntry", "StateEntry", "LogEntry", "LogLine", "FileEntry", "LockedRun",
-	"ArchiveEntry", "ArchivedFile", "CheckEntry", "SuiteEntry",
+	"ArchiveEntry", "ArchivedFile", "StoredRun", "CheckEntry", "SuiteEntry",
 	"TraceEntry",
 }
 
@@ -329,6 +347,13 @@ func TestOutputIsAsDocumented(t *testing.T) {
 		{"Verify", exitDefinition, []string{"verify", "pair.toml", "bad.toml"}},
 		{"Lock", exitOK, []string{"lock"}},
 		{"Import", exitInvalid, []string{"import", "theirs", "--output-dir", "ours"}},
+		{"StoreFill", exitOK, []string{"store", "fill", "--store", "runs.db"}},
+		{"StoreFill", exitOK, []string{"store", "rebuild", "--store", "runs.db"}},
+		{"StoreBackup", exitOK, []string{"store", "backup", "--store", "runs.db", "runs.zst"}},
+		{"StoreBackup", exitOK, []string{"store", "restore", "--store", "again.db", "runs.zst"}},
+		{"StorePrune", exitOK, []string{"store", "prune", "--store", "again.db", "--formers", "90d"}},
+		{"Error", exitUsage, []string{"store", "fill", "--store", ""}},
+		{"Error", exitUsage, []string{"store", "info", "--store", "pair.toml"}},
 		{"Archive", exitOK, []string{"archive", root}},
 		{"Archive", exitOK, []string{"archive", "--list", root + ".tar.xz"}},
 		{"Archive", exitUsage, []string{"archive", root, "gone"}},

@@ -18,6 +18,7 @@ import (
 type nightlyCmd struct {
 	planFlags
 	notifyFlags
+	alsoStoreFlag
 	Scenario     string        `arg:"" meant:"test-scenario" help:"Scenario file, or demo."`
 	Simulate     bool          `help:"Run the simulated engine on Slurm; simulated nights are never compared with others."`
 	Wait         bool          `help:"Wait for tonight's jobs and judge them now instead of at the next call."`
@@ -53,6 +54,11 @@ func (c nightlyCmd) Run(ctx context.Context, a *app) error {
 	o, err := c.night(ctx, q)
 	if code := codeOf(err); code != exitOK && c.Quiet {
 		a.stderr.Write(log.Bytes())
+	}
+	if o.Verdict != nil {
+		if kept := c.keep(ctx, q, o.Verdict.Root); kept != nil { // the verdict decides the exit code
+			a.complain(fmt.Errorf("the night was not stored: %w", kept))
+		}
 	}
 	if o.Act != "" {
 		if err := c.say(a, o, err); err != nil {

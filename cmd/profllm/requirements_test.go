@@ -30,11 +30,17 @@ const (
 
 // requirementAreas are the headings of the page.
 var requirementAreas = map[string]string{
+	"API":  "the dashboard's API",
 	"BEN":  "suites of loads and their files",
 	"C":    "examples of CloudAI's behaviour",
 	"CD":   "defects of CloudAI that profllm avoids",
 	"CFG":  "options of the engine",
 	"CTR":  "containers",
+	"DATA": "export, storage, migration and backup of records",
+	"DB":   "the table of runs",
+	"DASH": "the dashboard",
+	"SM":   "measures of success",
+	"UI":   "the dashboard's page",
 	"GEN":  "what it is for",
 	"HLT":  "readiness",
 	"HW":   "hardware",
@@ -56,7 +62,6 @@ var requirementAreas = map[string]string{
 	"PL-Q": "statistics",
 	"PL-S": "Slurm",
 	"PL-V": "validity of results",
-	"PL-X": "what users of other tools ask for",
 	"SCH":  "fields of result.json",
 	"SIG":  "signals and clean-up",
 	"SRV":  "servers",

@@ -13,7 +13,13 @@ import (
 )
 
 type storeCmd struct {
-	Fill storeFillCmd `cmd:"" help:"Store the records of finished runs."`
+	Fill    storeFillCmd    `cmd:"" meant:"add,ingest,load" help:"Store the records of finished runs."`
+	Info    storeInfoCmd    `cmd:"" meant:"status,size" help:"Show what a store holds and how large it may grow."`
+	Verify  storeVerifyCmd  `cmd:"" meant:"check,fsck" help:"Check a store against itself and the result folders."`
+	Rebuild storeRebuildCmd `cmd:"" meant:"reindex" help:"Write all rows of a store again from the result folders."`
+	Backup  storeBackupCmd  `cmd:"" meant:"dump,export" help:"Write everything in a store to one file."`
+	Restore storeRestoreCmd `cmd:"" meant:"undump,import" help:"Store what a backup holds."`
+	Prune   storePruneCmd   `cmd:"" meant:"clean,delete,remove" help:"Archive and remove old runs and former records."`
 }
 
 // storeFlag names the store.
@@ -34,6 +40,37 @@ func (f storeFlag) open(ctx context.Context, a *app, create bool) (*store.Store,
 		a.logf("note: %s", note)
 	}
 	return s, nil
+}
+
+// alsoStoreFlag names a store that a command fills besides what it does.
+type alsoStoreFlag struct {
+	Store string `env:"PROFLLM_STORE" meant:"database,db" placeholder:"FILE|URL" help:"Also store the records: in a file of SQLite, or postgres://USER@HOST/DATABASE."`
+}
+
+// keep stores the records below paths, if a store is named.
+func (f alsoStoreFlag) keep(ctx context.Context, a *app, paths ...string) error {
+	if f.Store == "" || ctx.Err() != nil {
+		return nil
+	}
+	runs, done, err := a.loadRuns(ctx, paths...)
+	defer done()
+	if err != nil {
+		return err
+	}
+	s, err := storeFlag(f).open(ctx, a, true)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	d := newFill("store-fill", s)
+	if err := a.fillStore(ctx, s.Put, runs, d); err != nil {
+		return err
+	}
+	a.logf("%s", filled(d))
+	if d.Refused > 0 {
+		return exit(exitInvalid)
+	}
+	return nil
 }
 
 type storeFillCmd struct {
@@ -59,11 +96,20 @@ func (c storeFillCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.Close()
-	d := &document.StoreFill{Head: document.NewHead("store-fill"), Store: s.Place(), Runs: []document.StoredRun{}}
+	d := newFill("store-fill", s)
 	a.answers(d)
-	if err := a.fillStore(ctx, s, runs, d); err != nil {
+	if err := a.fillStore(ctx, s.Put, runs, d); err != nil {
 		return err
 	}
+	return a.sayFilled(d)
+}
+
+func newFill(form string, s *store.Store) *document.StoreFill {
+	return &document.StoreFill{Head: document.NewHead(form), Store: s.Place(), Runs: []document.StoredRun{}}
+}
+
+// sayFilled says what was stored; it is an error if a record was refused.
+func (a *app) sayFilled(d *document.StoreFill) error {
 	a.sayArchived("%s\n", filled(d))
 	if d.Refused > 0 {
 		return exit(exitInvalid)
@@ -71,16 +117,62 @@ func (c storeFillCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+type storeRebuildCmd struct {
+	storeFlag
+	placeFlags
+	outputFlag
+	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
+	Forget bool     `help:"Remove runs that are in none of the folders; without it, they are kept, with the records that the store has."`
+}
+
+// Run writes every row again, those of runs that were moved with their new folders.
+func (c storeRebuildCmd) Run(ctx context.Context, a *app) error {
+	paths, err := c.paths(ctx, a, c.Paths)
+	if err != nil {
+		return err
+	}
+	runs, done, err := a.loadRuns(ctx, paths...)
+	defer done()
+	if err != nil {
+		return err
+	}
+	s, err := c.open(ctx, a, true)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	d := newFill("store-rebuild", s)
+	a.answers(d)
+	anew, err := s.Rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.fillStore(ctx, anew.Put, runs, d); err != nil {
+		return err
+	}
+	n, err := anew.End(ctx, c.Forget)
+	if err != nil {
+		return err
+	}
+	if d.Kept = n; c.Forget {
+		d.Kept, d.Forgotten = 0, n
+	}
+	return a.sayFilled(d)
+}
+
 // batch is how many runs are stored in one transaction.
 const batch = 1000
 
 // fillStore stores runs and counts in a document what became of them.
-func (a *app) fillStore(ctx context.Context, s *store.Store, runs []records.Run, d *document.StoreFill) error {
+func (a *app) fillStore(
+	ctx context.Context, put func(context.Context, []records.Run) ([]store.Outcome, error), runs []records.Run,
+	d *document.StoreFill,
+) error {
 	for some := range slices.Chunk(runs, batch) {
 		for i := range some {
 			a.placed(&some[i])
 		}
-		outcomes, err := s.Put(ctx, some)
+		outcomes, err := put(ctx, some)
 		if err != nil {
 			return err
 		}
@@ -119,10 +211,16 @@ func (a *app) placed(r *records.Run) {
 
 // filled says in a line what was stored.
 func filled(d *document.StoreFill) string {
-	text := fmt.Sprintf("%s: %s stored, %d updated, %d already there", relative(d.Store), quantity.Count(d.Stored, "run"),
+	text := fmt.Sprintf("%s: %s stored, %d updated, %d already there", storeName(d.Store), quantity.Count(d.Stored, "run"),
 		d.Updated, d.Duplicates)
 	if d.Missing > 0 {
 		text += fmt.Sprintf(", %d without a record (profllm collect)", d.Missing)
+	}
+	if d.Kept > 0 {
+		text += fmt.Sprintf(", %d kept that are in no folder", d.Kept)
+	}
+	if d.Forgotten > 0 {
+		text += fmt.Sprintf(", %d removed", d.Forgotten)
 	}
 	if d.Refused > 0 {
 		text += fmt.Sprintf(", %d not stored", d.Refused)

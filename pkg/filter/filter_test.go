@@ -2,6 +2,7 @@ package filter_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -159,7 +160,7 @@ func TestPartsAndWithout(t *testing.T) {
 // together say what it says.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"and":[{"field":"gpu","in":["H100"]},{"not":{"text":"x"}}]}`), "H100", 3.5)
-	f.Add([]byte(`{"or":[{"field":"median_ttft_ms","min":1,"below":9},{"field":"gpu","has":false}]}`), "", -0.0)
+	f.Add([]byte(`{"or":[{"field":"median_ttft_ms","min":1,"below":9},{"field":"gpu","has":false}]}`), "", math.Copysign(0, -1))
 	f.Add([]byte(`{"field":"request_rate","in":["inf",1],"contains":"N"}`), "inf", 1e300)
 	f.Add([]byte(`{"field":"timestamp","max":"2026-03-01"}`), "İ", 0.0)
 	f.Add([]byte(`{"and":[],"min":1}`), "a", 1.0)

@@ -25,10 +25,11 @@ type asking struct {
 
 // ask runs do on one state of the store.
 func (s *Store) ask(ctx context.Context, do func(*asking) error) error {
-	tx, err := s.read.BeginTx(ctx, s.sql.snapshot())
+	conn, tx, err := begin(ctx, s.read, s.sql.snapshot())
 	if err != nil {
 		return err
 	}
+	defer conn.Close()
 	defer tx.Rollback() //nolint:errcheck // nothing was written
 	a := &asking{Store: s, tx: tx}
 	if err := tx.QueryRowContext(ctx, "SELECT value FROM store_numbers WHERE name = 'seq'").Scan(&a.seq); err != nil {

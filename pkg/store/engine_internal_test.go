@@ -2,14 +2,17 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/filter"
 	"github.com/profllm/profllm/pkg/internal/pgtest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/query/querytest"
@@ -43,22 +46,58 @@ func (c *celled) Delete(id string) {
 
 // The databases answer every question as a look at each run does.
 //
-// covers: DB-6, DB-7, DB-9
+// covers: DB-5, DB-7, DB-9
 func TestEngine(t *testing.T) {
 	for name, place := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "runs.db") },
-		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+		"postgres": func(t *testing.T) string { return pgtest.Database(t, os.Environ()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			querytest.Run(t, func(t *testing.T, runs []query.Run) query.Engine {
 				s, err := Open(t.Context(), place(t), Options{Create: true})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, s.Close()) })
+				if name == "sqlite" {
+					_, err := s.write.Exec("PRAGMA synchronous = OFF") // of what is tested here, nothing must last
+					require.NoError(t, err)
+				}
 				c := &celled{Store: s, t: t, seq: map[string]int64{}}
 				c.put(runs...)
 				return c
 			})
 		})
+	}
+}
+
+// What is filtered by most is found by an index.
+//
+// covers: DB-6, DB-8, SM-10
+func TestIndexes(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
+	require.NoError(t, err)
+	defer s.Close()
+	seen := used{"gpu": {texts: true}, "median_ttft_ms": {numbers: true}}
+	for text, index := range map[string]string{
+		`{"and":[{"field":"gpu","in":["H100"]},{"text":"x"}]}`: "runs_by_gpu",
+		`{"field":"median_ttft_ms","min":3,"max":4}`:           "runs_by_median_ttft_ms",
+		`{}`: "runs_newest",
+	} {
+		f, err := filter.Parse([]byte(text))
+		require.NoError(t, err)
+		q := format("EXPLAIN QUERY PLAN SELECT b.id FROM benchmark_runs b WHERE %s ORDER BY coalesce(b.timestamp, 0) DESC, b.id", s.where(f, seen))
+		var plan string
+		require.NoError(t, s.each(t.Context(), s.read, func(r *sql.Rows) error {
+			var a, b, c int
+			var line string
+			err := r.Scan(&a, &b, &c, &line)
+			plan += line + "; "
+			return err
+		}, q.text, q.args...))
+		require.Contains(t, plan, index, text)
+	}
+	for _, name := range indexed {
+		_, ok := known().column(name)
+		require.True(t, ok, name)
 	}
 }
 

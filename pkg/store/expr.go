@@ -89,15 +89,19 @@ func (v value) has() expr {
 	return raw("FALSE")
 }
 
-// where is a filter as a condition that is true or false, never NULL.
-func (s *Store) where(f *filter.Filter, seen used) expr {
+// where is a filter as a condition of rows. It may be NULL in place of false, so that databases use their
+// indexes: that is the same below and and or. Below not, no part is NULL.
+func (s *Store) where(f *filter.Filter, seen used) expr { return s.condition(f, seen, "(%s)") }
+
+// condition is a filter; answered puts the conditions on one field into their place.
+func (s *Store) condition(f *filter.Filter, seen used, answered string) expr {
 	group := func(list []filter.Filter, between, empty string) expr {
 		if len(list) == 0 {
 			return raw(empty)
 		}
 		parts := make([]expr, len(list))
 		for i := range list {
-			parts[i] = s.where(&list[i], seen)
+			parts[i] = s.condition(&list[i], seen, answered)
 		}
 		return format("(%s)", joined(parts, between))
 	}
@@ -109,18 +113,19 @@ func (s *Store) where(f *filter.Filter, seen used) expr {
 	case f.Or != nil:
 		return group(f.Or, " OR ", "FALSE")
 	case f.Not != nil:
-		return format("(NOT %s)", s.where(f.Not, seen))
+		return format("(NOT %s)", s.condition(f.Not, seen, "((%s) IS TRUE)"))
 	case f.Anywhere != "":
 		return format("EXISTS (SELECT 1 FROM run_texts x WHERE x.seq = b.seq AND %s)",
 			s.sql.part(raw("x.texts"), sought(f.Anywhere)))
 	}
-	return s.condition(&f.Condition, s.value(f.Field, seen))
+	return format(answered, joined(s.asked(&f.Condition, s.value(f.Field, seen)), " AND "))
 }
 
 // sought is a text as the table run_texts has it.
 func sought(text string) string { return strings.ToLower(harmless(text)) }
 
-func (s *Store) condition(x *filter.Condition, v value) expr {
+// asked is what a condition asks of a field: all of it must hold.
+func (s *Store) asked(x *filter.Condition, v value) []expr {
 	var all []expr
 	if x.Has != nil {
 		all = append(all, format(map[bool]string{true: "%s", false: "NOT %s"}[*x.Has], v.has()))
@@ -143,7 +148,7 @@ func (s *Store) condition(x *filter.Condition, v value) expr {
 			all = append(all, v.compared(b.op, b.than.Number, b.whole))
 		}
 	}
-	return format("((%s) IS TRUE)", joined(all, " AND "))
+	return all
 }
 
 // compared holds numbers against a bound; times are compared as integers.

@@ -180,16 +180,8 @@ func unordered(n uint64) float64 {
 // atOnce is how many cuts are asked for in one query; GROUPING takes 31.
 const atOnce = 24
 
-// cut counts the runs of cuts.
+// cut counts the runs of cuts; those with one condition are asked for together.
 func (x *asking) cut(ctx context.Context, cuts []*cut) error {
-	if !x.sql.together() {
-		for _, c := range cuts {
-			if err := x.cutOne(ctx, c); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	groups := map[string][]*cut{}
 	for _, c := range cuts {
 		groups[c.key] = append(groups[c.key], c)
@@ -204,46 +196,25 @@ func (x *asking) cut(ctx context.Context, cuts []*cut) error {
 	return nil
 }
 
-func (x *asking) cutOne(ctx context.Context, c *cut) error {
-	return x.rows(ctx, func(r *sql.Rows) error {
-		var n sql.NullFloat64
-		var t sql.NullString
-		var kind, runs int
-		if err := r.Scan(&n, &t, &kind, &runs); err != nil {
-			return err
-		}
-		c.add(n, t, kind, runs)
-		return nil
-	}, format("SELECT n, t, k, count(*) FROM (SELECT %s AS n, %s AS t, %s AS k FROM benchmark_runs b WHERE %s) x GROUP BY n, t, k",
-		c.number, c.text, c.kind, c.where))
-}
-
 // cutTogether reads the runs that meet one condition once.
 func (x *asking) cutTogether(ctx context.Context, cuts []*cut) error {
-	var columns []expr
-	var sets, ns, ts, ks string
+	columns := make([]expr, len(cuts))
 	for i, c := range cuts {
-		columns = append(columns, format(fmt.Sprintf("%%s AS n%d, %%s AS t%d, %%s AS k%d", i, i, i), c.number, c.text, c.kind))
-		comma := ", "
-		if i == 0 {
-			comma = ""
-		}
-		sets += fmt.Sprintf("%s(n%d, t%d, k%d)", comma, i, i, i)
-		ns, ts, ks = ns+comma+fmt.Sprintf("n%d", i), ts+comma+fmt.Sprintf("t%d", i), ks+comma+fmt.Sprintf("k%d", i)
+		columns[i] = format(fmt.Sprintf("%%s AS n%d, %%s AS t%d, %%s AS k%d", i, i, i), c.number, c.text, c.kind)
 	}
+	runs := format("SELECT %s FROM benchmark_runs b WHERE %s", joined(columns, ", "), cuts[0].where)
 	return x.rows(ctx, func(r *sql.Rows) error {
 		var n sql.NullFloat64
 		var t sql.NullString
-		var set, kind, runs int
-		if err := r.Scan(&set, &n, &t, &kind, &runs); err != nil {
+		var set, kind, count int
+		if err := r.Scan(&set, &n, &t, &kind, &count); err != nil {
 			return err
 		}
 		for i, c := range cuts { // the bit of its own set is 0
 			if set&(1<<(len(cuts)-1-i)) == 0 {
-				c.add(n, t, kind, runs)
+				c.add(n, t, kind, count)
 			}
 		}
 		return nil
-	}, format(fmt.Sprintf("SELECT GROUPING(%s), coalesce(%s), coalesce(%s), coalesce(%s), count(*) FROM (SELECT %%s FROM benchmark_runs b WHERE %%s) x GROUP BY GROUPING SETS (%s)", ks, ns, ts, ks, sets),
-		joined(columns, ", "), cuts[0].where))
+	}, x.sql.grouped(runs, len(cuts)))
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"time"
-
-	"github.com/profllm/profllm/pkg/records"
 )
 
 // Info is what a store holds, and how large it may grow.
@@ -14,16 +12,16 @@ type Info struct {
 	Runs     int        `json:"runs"`
 	Formers  int        `json:"formers"` // former records
 	Presets  int        `json:"presets"`
-	Columns  int        `json:"columns"` // of benchmark_runs
-	Bytes    int64      `json:"bytes"`   // on disk
-	PerRun   int64      `json:"per_run"` // bytes; without runs what most need
-	Million  int64      `json:"million"` // bytes for 1,000,000 such runs
-	Records  int64      `json:"records"` // bytes of the compressed records
-	Version  int64      `json:"version"` // of the tables
-	First    *time.Time `json:"first"`   // start of the oldest run
-	Newest   *time.Time `json:"newest"`  // start of the newest run
+	Columns  int        `json:"columns"`  // of benchmark_runs
+	Bytes    int64      `json:"bytes"`    // on disk
+	PerRun   int64      `json:"per_run"`  // bytes; without runs what most need
+	Measured bool       `json:"measured"` // per_run is that of this store
+	Million  int64      `json:"million"`  // bytes for 1,000,000 such runs
+	Records  int64      `json:"records"`  // bytes of the compressed records
+	Version  int64      `json:"version"`  // of the tables
+	First    *time.Time `json:"first"`    // start of the oldest run
+	Newest   *time.Time `json:"newest"`   // start of the newest run
 	Notes    []string   `json:"notes,omitempty"`
-	Writable bool       `json:"writable"`
 }
 
 // usual is what a run needs, in bytes: measured on records of 10 to 25 kB.
@@ -31,7 +29,7 @@ const usual = 16 << 10
 
 // Info looks at the store.
 func (s *Store) Info(ctx context.Context) (Info, error) {
-	i := Info{Store: s.place, Kind: s.Kind(), Columns: len(known().columns) + len(own), Notes: s.notes, Writable: true}
+	i := Info{Store: s.place, Kind: s.Kind(), Columns: len(known().columns) + len(own), Notes: s.notes}
 	var first, newest *int64
 	row := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM benchmark_runs), (SELECT count(*) FROM former_records),
 		(SELECT count(*) FROM presets), (SELECT coalesce(sum(length(record)), 0) FROM records),
@@ -46,7 +44,7 @@ func (s *Store) Info(ctx context.Context) (Info, error) {
 		return i, err
 	}
 	if i.PerRun = usual; i.Runs >= 100 { // of fewer, the empty tables are most
-		i.PerRun = i.Bytes / int64(i.Runs)
+		i.PerRun, i.Measured = i.Bytes/int64(i.Runs), true
 	}
 	i.Million = i.PerRun * 1_000_000
 	return i, nil
@@ -59,22 +57,3 @@ func ofMillis(ms *int64) *time.Time {
 	t := time.UnixMilli(*ms).UTC()
 	return &t
 }
-
-// Check is what Verify found.
-type Check struct {
-	Store    string    `json:"store"`
-	Runs     int       `json:"runs"`
-	Formers  int       `json:"formers"`
-	Files    int       `json:"files"`    // runs whose folders were read as well
-	Gone     int       `json:"gone"`     // runs whose folders are no more; they are in the store only
-	Problems []Problem `json:"problems"` // none: the store is intact
-}
-
-// Problem is one thing that is wrong in a store.
-type Problem struct {
-	ID   string `json:"id,omitempty"` // of the run
-	What string `json:"what"`
-}
-
-// Load reads the runs of a folder, as records.Load does.
-type Load func(dir string) ([]records.Run, error)

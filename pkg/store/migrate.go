@@ -163,14 +163,16 @@ func (s *Store) fitColumns(ctx context.Context) error {
 				return fmt.Errorf("%s: %w", q, err)
 			}
 		}
-		return c.computeAgain(ctx)
+		_, err := c.computeAgain(ctx, raw("b.columns_of < ? OR b.columns_of > ?", known.version, known.version))
+		return err
 	})
 }
 
 func dropIndex(c column) string { return "DROP INDEX IF EXISTS " + quoted("runs_by_"+c.name) }
 
-// computeAgain writes rows of other releases as this one does, from their records.
-func (c *change) computeAgain(ctx context.Context) error {
+// computeAgain writes the rows that meet a condition again from their records, and says how many. A row that
+// was written again must not meet it.
+func (c *change) computeAgain(ctx context.Context, where expr) (n int, err error) {
 	for {
 		var rows []*row
 		err := c.each(ctx, c.tx, func(r *sql.Rows) error {
@@ -180,19 +182,20 @@ func (c *change) computeAgain(ctx context.Context) error {
 			}
 			rows = append(rows, one)
 			return nil
-		}, `SELECT b.seq, b.id, b.stored, r.record, r.besides FROM benchmark_runs b JOIN records r ON r.seq = b.seq
-			WHERE b.columns_of < ? OR b.columns_of > ? LIMIT 500`, known().version, known().version)
+		}, "SELECT b.seq, b.id, b.stored, r.record, r.besides FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE "+
+			where.text+fmt.Sprintf(" ORDER BY b.seq LIMIT %d", part), where.args...)
 		if err != nil || len(rows) == 0 {
-			return err
+			return n, err
 		}
 		for _, r := range rows {
 			if err := r.unpack(); err != nil {
-				return fmt.Errorf("run %s: %w", r.id, err)
+				return n, fmt.Errorf("run %s: %w", r.id, err)
 			}
 		}
 		if err := c.replace(ctx, rows); err != nil {
-			return err
+			return n, err
 		}
+		n += len(rows)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -121,7 +123,19 @@ func (*postgres) snapshot() *sql.TxOptions {
 	return &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 }
 
-func (*postgres) together() bool { return true }
+// grouped needs OFFSET 0, which keeps PostgreSQL from taking equal columns of two groups for one and making
+// them NULL.
+func (*postgres) grouped(runs expr, n int) expr {
+	list := func(form string) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = strings.ReplaceAll(form, "#", strconv.Itoa(i))
+		}
+		return strings.Join(parts, ", ")
+	}
+	return format("SELECT GROUPING("+list("k#")+"), coalesce("+list("n#")+"), coalesce("+list("t#")+"), coalesce("+list("k#")+
+		"), count(*) FROM (%s OFFSET 0) x GROUP BY GROUPING SETS ("+list("(n#, t#, k#)")+")", runs)
+}
 
 func (*postgres) size(ctx context.Context, s *Store) (n int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
@@ -133,6 +147,5 @@ func (*postgres) check(context.Context, *Store) ([]string, error) { return nil, 
 
 // tables are those of a store.
 var tables = []string{
-	"benchmark_runs", "records", "run_texts", "former_records", "removed_runs", "run_fields", "presets", "upload_jobs",
-	"store_numbers",
+	"benchmark_runs", "records", "run_texts", "former_records", "removed_runs", "run_fields", "presets", "store_numbers",
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -31,9 +32,30 @@ func (s *Store) Presets(ctx context.Context) ([]Preset, error) {
 	}, "SELECT name, filter, view, changed FROM presets ORDER BY name")
 }
 
+// The limits of presets.
+const (
+	maxPresets    = 10_000
+	maxPresetName = 200     // bytes
+	maxPreset     = 1 << 20 // bytes
+)
+
 // SetPreset saves a filter, in place of one of the same name.
 func (s *Store) SetPreset(ctx context.Context, p Preset) error {
+	switch {
+	case p.Name == "" || len(p.Name) > maxPresetName:
+		return fmt.Errorf("%q is no name of a preset: 1 to %d bytes", p.Name, maxPresetName)
+	case len(p.Filter)+len(p.View) > maxPreset:
+		return fmt.Errorf("preset %q has more than %d bytes", p.Name, maxPreset)
+	}
 	return s.change(ctx, func(c *change) error {
+		var n int
+		err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT count(*) FROM presets WHERE name <> ?"), harmless(p.Name)).Scan(&n)
+		if err != nil {
+			return err
+		}
+		if n >= maxPresets {
+			return fmt.Errorf("the store has %d presets, and no room for more", n)
+		}
 		return c.exec(ctx, `INSERT INTO presets (name, filter, view, changed) VALUES (?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET filter = excluded.filter, view = excluded.view, changed = excluded.changed`,
 			harmless(p.Name), jsonOf(p.Filter), jsonOf(p.View), s.now().UnixMilli())

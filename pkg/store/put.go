@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 // Did is what Put did with a run.
@@ -31,42 +33,65 @@ type Outcome struct {
 // Put stores runs, all or none: when it returns without an error, they are on disk. The same
 // runs again are duplicates.
 func (s *Store) Put(ctx context.Context, runs []records.Run) ([]Outcome, error) {
+	return s.putRuns(ctx, runs, nil)
+}
+
+func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuilding) ([]Outcome, error) {
 	list := make([]Outcome, len(runs))
-	rows := make([]*row, len(runs))
+	made := make([]*row, len(runs))
 	now := s.now().UnixMilli()
-	for i := range runs {
-		r := &runs[i]
-		if why := unfit(r); why != "" {
+	run.AtOnce(len(runs), runtime.GOMAXPROCS(0), func(i int) { // compressing takes most of the time
+		why := unfit(&runs[i])
+		if why == "" {
+			var err error
+			if made[i], err = newRow(&runs[i], now); err != nil {
+				why = err.Error()
+			}
+		}
+		if why != "" {
 			list[i] = Outcome{Did: Refused, Why: why}
-			continue
 		}
-		var err error
-		if rows[i], err = newRow(r, now); err != nil {
-			list[i] = Outcome{Did: Refused, Why: err.Error()}
+	})
+	var rows []*row
+	var places []int
+	for i, r := range made {
+		if r != nil {
+			rows, places = append(rows, r), append(places, i)
 		}
 	}
-	if !slices.ContainsFunc(rows, func(r *row) bool { return r != nil }) {
-		return list, nil
+	outcomes, err := s.put(ctx, rows, again)
+	for i, o := range outcomes {
+		list[places[i]] = o
 	}
-	return list, s.change(ctx, func(c *change) error {
+	return list, err
+}
+
+// put stores rows in one transaction.
+func (s *Store) put(ctx context.Context, rows []*row, again *Rebuilding) (list []Outcome, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	err = s.change(ctx, func(c *change) error {
+		list = make([]Outcome, len(rows))
 		known, err := c.rowsOf(ctx, rows)
 		if err != nil {
 			return err
 		}
 		var fresh []*row
 		for i, r := range rows {
-			if r == nil {
-				continue
-			}
-			if list[i], err = c.settle(ctx, r, known); err != nil {
+			if list[i], err = c.settle(ctx, r, known, again != nil); err != nil {
 				return err
 			}
-			if list[i].Did != Duplicate {
+			if r.id != "" {
 				fresh = append(fresh, r)
 			}
 		}
 		return c.replace(ctx, last(fresh))
 	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 // unfit says why a run cannot be stored.
@@ -109,21 +134,19 @@ type stored struct {
 func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored, error) {
 	var ids []any
 	for _, r := range rows {
-		if r != nil {
-			ids = append(ids, harmless(r.run.Result.RunID))
-		}
+		ids = append(ids, harmless(r.run.Result.RunID))
 	}
 	known := map[string][]*stored{}
 	for some := range slices.Chunk(ids, 500) {
 		err := c.each(ctx, c.tx, func(r *sql.Rows) error {
-			var run, dir sql.NullString
+			var name, dir sql.NullString
 			x := &stored{}
-			if err := r.Scan(&x.seq, &x.id, &x.hash, &x.setup, &run, &dir); err != nil {
+			if err := r.Scan(&x.seq, &x.id, &x.hash, &x.setup, &name, &dir); err != nil {
 				return err
 			}
 			x.dir = dir.String
-			if !slices.ContainsFunc(known[run.String], func(o *stored) bool { return o.id == x.id }) {
-				known[run.String] = append(known[run.String], x)
+			if !slices.ContainsFunc(known[name.String], func(o *stored) bool { return o.id == x.id }) {
+				known[name.String] = append(known[name.String], x)
 			}
 			return nil
 		}, "SELECT seq, id, record_hash, setup_hash, run_id, dir FROM benchmark_runs WHERE run_id IN ("+marks(len(some))+") ORDER BY id", some...)
@@ -134,36 +157,36 @@ func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored,
 	return known, nil
 }
 
-// settle says what becomes of a row, and gives it its id.
-func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored) (Outcome, error) {
-	run := harmless(r.run.Result.RunID)
-	list := known[run]
+// settle says what becomes of a row, and gives it its id if it is to be written. With move, a run that is
+// found in another folder than before is written as well.
+func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored, move bool) (Outcome, error) {
+	name := harmless(r.run.Result.RunID)
+	list := known[name]
 	for _, same := range []func(*stored) bool{
 		func(x *stored) bool { return x.hash == r.hash },
 		func(x *stored) bool { return x.dir == harmless(r.run.Dir) && x.dir != "" },
 		func(x *stored) bool { return x.setup == r.setup },
 	} {
 		if i := slices.IndexFunc(list, same); i >= 0 {
-			return c.again(ctx, r, list[i])
+			return c.again(ctx, r, list[i], move)
 		}
 	}
-	r.id = freeID(run, list)
-	known[run] = append(list, &stored{id: r.id, hash: r.hash, setup: r.setup, dir: harmless(r.run.Dir), row: r})
+	r.id = freeID(name, list)
+	known[name] = append(list, &stored{id: r.id, hash: r.hash, setup: r.setup, dir: harmless(r.run.Dir), row: r})
 	return Outcome{ID: r.id, Did: Stored}, nil
 }
 
 // freeID is an id for a run whose run id others have as well.
-func freeID(run string, others []*stored) string {
-	id := run
+func freeID(name string, others []*stored) string {
+	id := name
 	for n := 2; slices.ContainsFunc(others, func(x *stored) bool { return x.id == id }); n++ {
-		id = fmt.Sprintf("%s~%d", run, n)
+		id = fmt.Sprintf("%s~%d", name, n)
 	}
 	return id
 }
 
 // again settles a row of a run that is known.
-func (c *change) again(ctx context.Context, r *row, x *stored) (Outcome, error) {
-	r.id, r.replaces = x.id, x.seq
+func (c *change) again(ctx context.Context, r *row, x *stored, move bool) (Outcome, error) {
 	packed, besides := []byte(nil), []byte(nil)
 	if x.row != nil {
 		packed, besides = x.row.packed, x.row.besides
@@ -176,21 +199,26 @@ func (c *change) again(ctx context.Context, r *row, x *stored) (Outcome, error) 
 	}
 	elsewhere := x.dir != harmless(r.run.Dir)
 	if !same && elsewhere && x.row == nil { // a copy that was left behind
-		if same, err = c.isFormer(ctx, x.id, r.hash); err != nil {
-			return Outcome{}, err
+		former, err := c.isFormer(ctx, x.id, r.hash)
+		if err != nil || former {
+			return Outcome{ID: x.id, Did: Duplicate}, err
 		}
 	}
-	if same && (string(besides) == string(r.besides) || elsewhere) {
+	if same && !move && (elsewhere || string(besides) == string(r.besides)) {
 		return Outcome{ID: x.id, Did: Duplicate}, nil // also a copy elsewhere
 	}
 	if !same {
 		err := c.exec(ctx, `INSERT INTO former_records (id, record_hash, replaced, record, besides) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id, record_hash) DO UPDATE SET replaced = excluded.replaced`, x.id, x.hash, r.stored, packed, besides)
+			ON CONFLICT (id, record_hash) DO UPDATE SET replaced = excluded.replaced`, x.id, x.hash, c.now().UnixMilli(), packed, besides)
 		if err != nil {
 			return Outcome{}, err
 		}
 	}
+	r.id, r.replaces = x.id, x.seq
 	x.hash, x.setup, x.dir, x.row = r.hash, r.setup, harmless(r.run.Dir), r
+	if same && move {
+		return Outcome{ID: x.id, Did: Duplicate}, nil
+	}
 	return Outcome{ID: x.id, Did: Updated}, nil
 }
 
@@ -228,27 +256,73 @@ func (c *change) blobs(ctx context.Context, seq int64, record, besides *[]byte) 
 // Delete removes runs with their former records, and says how many there were.
 func (s *Store) Delete(ctx context.Context, ids ...string) (n int, err error) {
 	return n, s.change(ctx, func(c *change) error {
-		for _, id := range ids {
-			var seq int64
-			err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT seq FROM benchmark_runs WHERE id = ?"), id).Scan(&seq)
-			if err == sql.ErrNoRows {
-				continue
-			}
-			if err == nil {
-				err = c.drop(ctx, []any{seq})
-			}
-			if err == nil {
-				err = c.exec(ctx, "DELETE FROM former_records WHERE id = ?", id)
-			}
-			if err == nil {
-				c.seq++
-				err = c.exec(ctx, "INSERT INTO removed_runs (seq, id) VALUES (?, ?)", c.seq, id)
-			}
-			if err != nil {
-				return err
-			}
-			n++
+		n, err = c.delete(ctx, ids)
+		return err
+	})
+}
+
+func (c *change) delete(ctx context.Context, ids []string) (n int, err error) {
+	for _, id := range ids {
+		var seq int64
+		err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT seq FROM benchmark_runs WHERE id = ?"), harmless(id)).Scan(&seq)
+		if err == sql.ErrNoRows {
+			continue
 		}
-		return nil
+		if err == nil {
+			err = c.drop(ctx, []any{seq})
+		}
+		if err == nil {
+			err = c.exec(ctx, "DELETE FROM former_records WHERE id = ?", id)
+		}
+		if err == nil {
+			c.seq++
+			err = c.exec(ctx, "INSERT INTO removed_runs (seq, id) VALUES (?, ?)", c.seq, id)
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Rebuilding makes a store anew from result folders.
+type Rebuilding struct {
+	store  *Store
+	before int64 // the last change of the store as it was
+}
+
+// Rebuild begins to make the store anew: runs that are put get their rows again, with the
+// folder in which they are now, and End sees to the others.
+func (s *Store) Rebuild(ctx context.Context) (*Rebuilding, error) {
+	r := &Rebuilding{store: s}
+	err := s.read.QueryRowContext(ctx, "SELECT value FROM store_numbers WHERE name = 'seq'").Scan(&r.before)
+	return r, err
+}
+
+// Put is that of a store.
+func (r *Rebuilding) Put(ctx context.Context, runs []records.Run) ([]Outcome, error) {
+	return r.store.putRuns(ctx, runs, r)
+}
+
+// End writes the rows of runs that were not put again from their records, which only the store
+// has; or it removes these runs. It says how many there were.
+func (r *Rebuilding) End(ctx context.Context, forget bool) (n int, err error) {
+	return n, r.store.change(ctx, func(c *change) error {
+		if forget {
+			var ids []string
+			err := c.each(ctx, c.tx, func(rows *sql.Rows) error {
+				var id string
+				err := rows.Scan(&id)
+				ids = append(ids, id)
+				return err
+			}, "SELECT id FROM benchmark_runs WHERE seq <= ? ORDER BY seq", r.before)
+			if err == nil {
+				n, err = c.delete(ctx, ids)
+			}
+			return err
+		}
+		n, err = c.computeAgain(ctx, raw("b.seq <= ?", r.before))
+		return err
 	})
 }

@@ -58,7 +58,7 @@ func setupOf(r *result.Result) string {
 const largest = 256 << 20
 
 var zip = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		panic(err) // of the options above
 	}

@@ -197,7 +197,14 @@ var registered = sync.OnceFunc(func() {
 
 func (*sqlite) snapshot() *sql.TxOptions { return nil }
 
-func (*sqlite) together() bool { return false }
+func (*sqlite) grouped(runs expr, n int) expr {
+	parts := make([]expr, n)
+	for i := range parts {
+		parts[i] = raw(fmt.Sprintf("SELECT %d, n%d, t%d, k%d, count(*) FROM h GROUP BY n%d, t%d, k%d", (1<<n-1)&^(1<<(n-1-i)),
+			i, i, i, i, i, i))
+	}
+	return format("WITH h AS MATERIALIZED (%s) %s", runs, joined(parts, " UNION ALL "))
+}
 
 func (*sqlite) size(ctx context.Context, s *Store) (n int64, err error) {
 	err = s.read.QueryRowContext(ctx,

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/profllm/profllm/pkg/records"
 )
 
 // Store keeps records. It is safe for concurrent use, also by several programs.
@@ -55,8 +52,9 @@ type dialect interface {
 	contains(text expr, small string) expr
 	// snapshot are the options of a transaction that sees one state of the store.
 	snapshot() *sql.TxOptions
-	// together reports whether several cuts are asked for in one query.
-	together() bool
+	// grouped counts runs by each of n groups of columns, ni, ti and ki: as GROUPING(k0, k1, …), the group's
+	// values, and how many runs there are.
+	grouped(runs expr, n int) expr
 	size(ctx context.Context, s *Store) (int64, error)
 	check(ctx context.Context, s *Store) ([]string, error)
 }
@@ -119,15 +117,11 @@ func (s *Store) hinted(err error) error {
 
 // change runs a transaction that changes runs. All of it is on disk when change returns nil.
 func (s *Store) change(ctx context.Context, do func(*change) error) error {
-	conn, err := s.write.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	tx, err := conn.BeginTx(ctx, nil)
+	conn, tx, err := begin(ctx, s.write, nil)
 	if err != nil {
 		return s.hinted(err)
 	}
+	defer conn.Close()
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	c := &change{Store: s, conn: conn, tx: tx}
 	if err := s.sql.lock(ctx, tx); err != nil {
@@ -146,6 +140,25 @@ func (s *Store) change(ctx context.Context, do func(*change) error) error {
 		}
 	}
 	return s.hinted(tx.Commit())
+}
+
+// begin begins a transaction. A connection may have ended while nobody used it, with the server that was
+// restarted: then the next is tried, of which few are kept.
+func begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (*sql.Conn, *sql.Tx, error) {
+	for tries := 1; ; tries++ {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		tx, err := conn.BeginTx(ctx, o)
+		if err == nil {
+			return conn, tx, nil
+		}
+		conn.Close()
+		if tries == 4 || ctx.Err() != nil {
+			return nil, nil, err
+		}
+	}
 }
 
 // change is a transaction that changes runs. seq is the number of its last row: each row and each
@@ -204,6 +217,3 @@ func numbered(query string) string {
 		query = after
 	}
 }
-
-// nameOf is how a run is called in a message.
-func nameOf(r *records.Run) string { return cmp.Or(r.Dir, r.Case.Title()) }

@@ -38,14 +38,14 @@ var shared struct {
 
 // Database is the URL of a new, empty database. Without PostgreSQL, the test is skipped, unless
 // PROFLLM_REQUIRE_POSTGRES=1. The TestMain of the package calls Stop.
-func Database(t testing.TB) string {
+func Database(t testing.TB, environ []string) string {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
 		s, err := start(t)
 		if err != nil {
-			if os.Getenv("PROFLLM_REQUIRE_POSTGRES") == "1" {
+			if required(environ) {
 				t.Fatal(err)
 			}
 			t.Skip(err)
@@ -67,11 +67,11 @@ func Stop() {
 }
 
 // New starts a server for one test.
-func New(t testing.TB) *Server {
+func New(t testing.TB, environ []string) *Server {
 	t.Helper()
 	s, err := start(t)
 	if err != nil {
-		if os.Getenv("PROFLLM_REQUIRE_POSTGRES") == "1" {
+		if required(environ) {
 			t.Fatal(err)
 		}
 		t.Skip(err)
@@ -179,3 +179,5 @@ func (s *Server) Database(t testing.TB) string {
 	}
 	return fmt.Sprintf("postgres://profllm@/%s?host=%s", name, s.dir)
 }
+
+func required(environ []string) bool { return slices.Contains(environ, "PROFLLM_REQUIRE_POSTGRES=1") }

@@ -33,11 +33,6 @@ CREATE TABLE IF NOT EXISTS presets (
 	view text COLLATE "C" NOT NULL,
 	changed bigint NOT NULL -- Unix milliseconds
 );
-CREATE TABLE IF NOT EXISTS upload_jobs (
-	id text COLLATE "C" PRIMARY KEY,
-	state text COLLATE "C" NOT NULL,
-	changed bigint NOT NULL -- Unix milliseconds
-);
 CREATE TABLE IF NOT EXISTS store_numbers (
 	name text COLLATE "C" PRIMARY KEY,
 	value bigint NOT NULL

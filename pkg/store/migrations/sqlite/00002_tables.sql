@@ -33,11 +33,6 @@ CREATE TABLE IF NOT EXISTS presets (
 	view TEXT NOT NULL,
 	changed INTEGER NOT NULL -- Unix milliseconds
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS upload_jobs (
-	id TEXT PRIMARY KEY,
-	state TEXT NOT NULL,
-	changed INTEGER NOT NULL -- Unix milliseconds
-) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS store_numbers (
 	name TEXT PRIMARY KEY,
 	value INTEGER NOT NULL

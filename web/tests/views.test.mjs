@@ -1,0 +1,114 @@
+// The views: table, charts, comparison, one run.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import test from 'node:test'
+import { ask, browser, matches, open, serve } from './page.mjs'
+
+test('views', async (t) => {
+  const { address } = await serve(t, ['--demo'])
+  const b = await browser(t)
+  const rows = async (query) => (await ask(address, 'api/filters/apply', { rows: { fields: ['case', 'median_ttft_ms'], limit: 10, ...query.rows }, filter: query.filter })).rows
+
+  await t.test('the table sorts, shows other columns, and fetches rows as they come into sight', async (t) => {
+    const page = await open(t, b, address)
+    await matches(page, 2000)
+    await page.getByRole('columnheader', { name: /Median TTFT/ }).getByRole('button').click()
+    const best = await rows({ rows: { sort: [{ field: 'median_ttft_ms' }], limit: 1 } })
+    await page.locator(`tbody tr.row a[href*="${best.ids[0]}"]`).waitFor()
+    assert.equal(await page.getByRole('columnheader', { name: /Median TTFT/ }).getAttribute('aria-sort'), 'ascending')
+    assert.ok(await page.locator('tbody tr.row').count() < 100)
+    await page.locator('.grid').evaluate((e) => e.scrollTo(0, e.scrollHeight))
+    const last = await rows({ rows: { sort: [{ field: 'median_ttft_ms' }], offset: 1999, limit: 1 } })
+    await page.locator(`tbody tr.row a[href*="${last.ids[0]}"]`).waitFor()
+
+    await page.getByRole('button', { name: /^Columns/ }).click()
+    await page.getByRole('searchbox', { name: 'Find a column' }).fill('driver')
+    await page.locator('.chooser').getByRole('checkbox', { name: /^Driver/ }).check()
+    await page.getByRole('columnheader', { name: 'Driver' }).waitFor()
+    assert.match(page.url(), /columns=.*driver/)
+  })
+
+  await t.test('the table is saved as CSV', async (t) => {
+    const page = await open(t, b, `${address}?filter={"field":"verdict","in":["suspect"]}`)
+    const n = await matches(page)
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()])
+    const lines = readFileSync(await file.path(), 'utf8').trim().split(/\r?\n/)
+    assert.equal(lines.length, n + 1)
+    assert.match(lines[0], /^run_id,case,verdict,kind,timestamp/)
+  })
+
+  await t.test('the scatter draws points and lists the frontier of the API', async (t) => {
+    const page = await open(t, b, `${address}?view=scatter`, { expected: ['404'] })
+    await page.locator('.chart canvas').waitFor()
+    const { ids } = await ask(address, 'api/analysis/pareto', { x: 'median_ttft_ms', y: 'output_throughput_per_gpu' })
+    await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
+    assert.equal(await page.locator('.below tbody tr').count(), ids.length)
+    await page.getByText('all simulated, not measured').waitFor()
+    await page.locator('.below tbody a').first().click()
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.goBack()
+    await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
+  })
+
+  await t.test('trend, impact, scaling and capacity say what they found first', async (t) => {
+    const page = await open(t, b, `${address}?view=trend&filter={"field":"test","in":["rate"]}`)
+    await page.locator('.verdict-line').waitFor()
+    await page.locator('.series .chart canvas').first().waitFor()
+    await page.getByRole('link', { name: 'Impact' }).click()
+    const impact = await ask(address, 'api/analysis/impact', { metric: 'output_throughput', filter: { field: 'test', in: ['rate'] } })
+    await page.getByText(`${impact.runs.toLocaleString('en-US')} runs count`).waitFor()
+    assert.equal(await page.locator('.list tbody tr').count(), impact.impacts.length)
+    await page.goto(`${address}?view=scaling`)
+    await page.locator('.verdict-line', { hasText: /per GPU is \d+ %|No matching/ }).waitFor()
+    await page.goto(`${address}?view=capacity&target=50000&limits=p99_ttft_ms:500`)
+    const plan = await ask(address, 'api/analysis/capacity', { metric: 'output_throughput', target: 50000, limits: ['p99_ttft_ms=500'] })
+    await page.locator('.verdict-line', { hasText: `need ${plan.plans[0].total_gpus} GPU` }).waitFor()
+    await page.getByRole('textbox', { name: 'Limit of P99 TTFT' }).fill('300')
+    await page.waitForURL(/p99_ttft_ms:300/)
+  })
+
+  await t.test('runs are chosen in the table and compared', async (t) => {
+    const page = await open(t, b, `${address}?filter={"field":"verdict","in":["valid"]}`)
+    await matches(page)
+    await page.locator('tbody tr.row input[type=checkbox]').nth(0).check()
+    await page.locator('tbody tr.row input[type=checkbox]').nth(1).check()
+    await page.getByRole('button', { name: 'Compare', exact: true }).click()
+    await page.locator('.verdict-line').waitFor()
+    await page.getByRole('heading', { name: 'What differs' }).waitFor()
+    const order = await page.locator('.verdict-line, .view section > h2').allTextContents()
+    assert.match(order.at(-1), /What differs/)
+    await page.getByText('simulated').first().waitFor()
+  })
+
+  await t.test('two sets of runs are compared', async (t) => {
+    const page = await open(t, b, `${address}?view=compare&filter={"field":"gpu","contains":"H100"}`)
+    await page.getByRole('button', { name: 'Take the current filter' }).first().click()
+    await page.getByRole('button', { name: 'Clear all' }).click()
+    await page.getByRole('button', { name: 'Take the current filter' }).last().click()
+    await page.locator('.verdict-line').or(page.getByRole('alert')).first().waitFor()
+  })
+
+  await t.test('a failed run shows its cause, the line of the log, and what to do', async (t) => {
+    const { ids } = await rows({ filter: { field: 'cause', has: true } })
+    const { record } = await ask(address, `api/data/experiments/${ids[0]}`)
+    const page = await open(t, b, `${address}?view=run&run=${ids[0]}`, { expected: ['404'] })
+    await page.getByRole('heading', { name: `Why it failed: ${record.failure.cause}` }).waitFor()
+    if (record.failure.line) await page.getByText(record.failure.line).waitFor()
+    await page.getByText(record.failure.next).waitFor()
+    await page.locator('.run .badge.invalid').first().waitFor()
+    await page.locator('.run .badge.simulated').first().waitFor()
+    await page.getByText('The files of this run are not on this server').waitFor()
+  })
+
+  await t.test('a run that is not there is explained', async (t) => {
+    const page = await open(t, b, `${address}?view=run&run=exp_20000101_000000_000000`, { expected: ['404'] })
+    await page.getByRole('alert').getByText('no such run').waitFor()
+  })
+
+  await t.test('the theme is part of the address', async (t) => {
+    const page = await open(t, b, address)
+    await page.getByRole('button', { name: 'Switch to the dark theme' }).click()
+    await page.waitForURL(/theme=dark/)
+    assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(20, 24, 28)')
+  })
+})
