@@ -109,7 +109,7 @@ func (c confirmCmd) goOn(ctx context.Context, a *app) error {
 		subs := q.client().Jobs(ctx, dirs)
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return subs[dir].JobID == "" })
 		if len(dirs) > 0 {
-			err = q.tellEnd(ctx, c.notifyFlags, root, q.wait(ctx, q.client(), dirs, c.Watch))
+			err = q.tellEnd(ctx, c.notifyFlags, root, q.wait(ctx, q.client(), dirs, c.submitFlags))
 		}
 	}
 	return c.answer(ctx, a, root, err)

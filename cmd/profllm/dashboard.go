@@ -51,7 +51,7 @@ const demoRuns = 2000
 func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
-		return fail(exitUsage, err)
+		return fail(exitUsage, fmt.Errorf("--address %s: %w", c.Address, err))
 	}
 	defer l.Close()
 	token := strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN"))

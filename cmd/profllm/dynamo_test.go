@@ -23,8 +23,8 @@ func dynamoLab(t *testing.T) (dir, home string) {
 		t.Skip("no NVIDIA Dynamo (make test-dynamo)")
 	}
 	dir = lab(t)
-	for _, name := range []string{"site.toml", "scenario.toml", "vllm.toml", "tests/mocker.toml",
-		"tests/vllm.toml"} {
+	for _, name := range []string{"site.toml", "scenario.toml", "vllm.toml", "lmcache.toml", "sglang.toml",
+		"tests/mocker.toml", "tests/vllm.toml"} {
 		data, err := os.ReadFile(filepath.Join("../../examples/dynamo-lab", name))
 		require.NoError(t, err)
 		to := filepath.Join(dir, name)

@@ -161,7 +161,7 @@ type cli struct {
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Used by completion scripts."`
 	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a kind of file."`
-	Sim        simCmd        `cmd:"" help:"Simulate vllm, ray, the GSM8K script or a benchmark."`
+	Sim        simCmd        `cmd:"" help:"Simulate vllm, ray, Dynamo, the GSM8K script or a benchmark."`
 	Job        jobCmd        `cmd:"" hidden:"" help:"Used by job scripts inside an allocation."`
 	Version    versionCmd    `cmd:"" help:"Print the version and the program that reads the GPUs."`
 	Help       helpCmd       `cmd:"" help:"Print the help of a command."`

@@ -9,8 +9,9 @@ import (
 	"github.com/profllm/profllm/pkg/run"
 )
 
-// wait follows the jobs of runs to their end, collects, and answers for them.
-func (a *app) wait(ctx context.Context, client *campaign.Client, dirs []string, watch bool) error {
+// wait follows the jobs of runs to their end, collects, and answers for them. What runs have in a
+// cluster is deleted, unless it shall be kept.
+func (a *app) wait(ctx context.Context, client *campaign.Client, dirs []string, f submitFlags) error {
 	said := map[string]string{}
 	say := func(states map[string]run.State) {
 		for _, dir := range dirs {
@@ -21,10 +22,15 @@ func (a *app) wait(ctx context.Context, client *campaign.Client, dirs []string, 
 			}
 		}
 	}
-	if !watch {
+	if !f.Watch {
 		say = nil
 	}
-	return a.collectAtEnd(ctx, client, dirs, client.Jobs(ctx, dirs), say)
+	jobs := client.Jobs(ctx, dirs)
+	if f.keep || !onCluster(jobs) {
+		return a.collectAtEnd(ctx, client, dirs, jobs, say)
+	}
+	err := a.collectAtEnd(ctx, client, dirs, jobs, a.freeing(ctx, client, jobs, say))
+	return worse(err, a.clean(ctx, dirs, keepFlag{}))
 }
 
 // collectAtEnd waits until the jobs of runs are over, collects, and answers for them. If a job

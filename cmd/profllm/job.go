@@ -457,12 +457,18 @@ func (c jobRankCmd) Run(a *app) error {
 
 type jobLocalizeCmd struct {
 	runFlag
+	Fill    string   `placeholder:"VARIABLE" help:"Variable of a file whose placeholders are filled in."`
+	Value   []string `sep:"none" placeholder:"NAME=TEXT" help:"What a placeholder stands for."`
 	Command []string `arg:"" passthrough:"" help:"-- and the command."`
 }
 
 // Run becomes the command, as that of rank does.
 func (c jobLocalizeCmd) Run(a *app) error {
-	argv, env, err := c.job(a).Localize(behindDashes(c.Command), a.environ)
+	placeholders, err := job.ParsePlaceholders(c.Fill, c.Value)
+	if err != nil {
+		return fail(exitUsage, jobError("localize", err))
+	}
+	argv, env, err := c.job(a).Localize(behindDashes(c.Command), a.environ, placeholders)
 	if err != nil {
 		return fail(exitUsage, jobError("localize", err))
 	}
@@ -518,16 +524,20 @@ func (c jobExecCmd) Run(a *app) error {
 type jobContainCmd struct {
 	Runtime   string   `required:"" enum:"${runtimes}" help:"Program that runs the container."`
 	Step      string   `required:"" help:"Name of the step."`
-	Env       []string `sep:"none" help:"Variable to pass into the container (apptainer)."`
+	Env       []string `sep:"none" help:"Variable to pass into the container."`
 	Load      string   `help:"Archive that holds the image (docker, podman)."`
 	Login     string   `placeholder:"IMAGE" help:"Image to log in for if the node cannot pull it without (docker, podman)."`
 	RDMA      bool     `name:"rdma" help:"Pass the RDMA devices of this node (docker, podman)."`
 	Workdir   string   `help:"Working directory of the command (enroot)."`
 	MountHome bool     `help:"Mount the home folder."`
-	Args      []string `arg:"" passthrough:"" help:"-- and the runtime's arguments."`
+	Args      []string `arg:"" passthrough:"" help:"NAME=VALUE of variables to set and pass, -- and the runtime's arguments."`
 }
 
 func (c jobContainCmd) Run(ctx context.Context, a *app) error {
+	set, args, ok := job.Variables(c.Args)
+	if !ok {
+		return fail(exitUsage, errors.New("profllm job contain: only NAME=VALUE may stand before --"))
+	}
 	j := &job.Job{Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now}
 	dir, err := os.Getwd() // where the job's script is: the run directory
 	id := ""
@@ -541,8 +551,9 @@ func (c jobContainCmd) Run(ctx context.Context, a *app) error {
 		self = ""
 	}
 	code, err := j.RunContain(ctx, job.Contain{
-		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: behindDashes(c.Args), Names: c.Env, Load: c.Load,
+		Self: self, Dir: dir, Runtime: c.Runtime, Step: c.Step, Args: args, Set: set, Load: c.Load,
 		WorkDir: c.Workdir, MountHome: c.MountHome, Login: c.Login, RDMA: c.RDMA, Run: id,
+		Names: slices.Concat(c.Env, job.StepNames),
 	}, a.environ)
 	if err != nil {
 		return fail(code, jobError("contain", err))

@@ -12,10 +12,10 @@ type kubeCmd struct {
 	DryRun kubeDryRunCmd `cmd:"" meant:"plan" name:"dry-run" help:"Print the plan and the manifest of each run; apply nothing."`
 
 	Submit  kubeSubmitCmd  `cmd:"" meant:"run,start,launch,apply" help:"Submit every run of a scenario."`
-	Resume  resumeCmd      `cmd:"" help:"Submit the unfinished runs of a scenario."`
-	Status  statusCmd      `cmd:"" meant:"ps,get" help:"Show the states of runs, and what keeps them from starting."`
+	Resume  kubeResumeCmd  `cmd:"" help:"Submit the unfinished runs of a scenario."`
+	Status  kubeStatusCmd  `cmd:"" meant:"ps,get" help:"Show the states of runs, and what keeps them from starting."`
 	Logs    kubeLogsCmd    `cmd:"" meant:"log,tail" help:"Show the logs of a run, from its pods while it is under way."`
-	Cancel  cancelCmd      `cmd:"" meant:"kill,stop,delete" help:"Delete what runs have in the cluster."`
+	Cancel  kubeCancelCmd  `cmd:"" meant:"kill,stop,delete" help:"Delete what runs have in the cluster."`
 	Collect kubeCollectCmd `cmd:"" meant:"judge,fetch" help:"Fetch finished runs, judge them, and delete what they have in the cluster."`
 }
 

@@ -328,6 +328,73 @@ num_prompts = 80
 	}, "the run is over")
 	require.FileExists(t, filepath.Join(l.runDir(), "logs/serve-0.log"))
 	require.NotEmpty(t, l.Left("profllm.io/run"))
-	require.Zero(t, l.profllm("kube", "cancel", "results").code)
+	out := l.profllm("kube", "cancel", "results")
+	require.Zero(t, out.code)
+	require.Contains(t, out.stderr, l.named()+" had ended before (failed")
+	require.Contains(t, out.stderr, "hint: profllm kube collect "+l.named())
+	require.Empty(t, l.Left("profllm.io/run"))
+	require.Equal(t, exitJobFailed, l.profllm("kube", "collect", "results").code)
+	require.NotContains(t, l.profllm("kube", "cancel", "results").stderr, "had ended before")
+}
+
+// logs --follow prints what pods print until the run is over, each line once.
+//
+// covers: P-18
+func TestKubeLogsFollow(t *testing.T) {
+	l := newKubeLab(t)
+	graph := l.submit()
+	require.Equal(t, exitUsage, l.profllm("kube", "logs", "--follow", "--role", "nobody", "results").code)
+	require.Equal(t, exitUsage, l.profllm("kube", "logs", "--follow", "--output", "json", "results").code)
+	done := make(chan outcome)
+	go func() { done <- profllm(t, l.dir, nil, "kube", "logs", "--follow", "--lines=500", "results") }()
+	pod := l.client(graph)
+	l.Says(pod, l.results())
+	l.serve(graph)
+	l.end(pod, 0)
+	out := <-done
+	require.Zero(t, out.code, out.stderr)
+	for _, line := range []string{"worker-0: worker is up", "frontend-0: frontend is up", "job: measuring"} {
+		require.Equal(t, 1, strings.Count(out.stdout, line), out.stdout)
+	}
+	require.NotContains(t, out.stdout, "H4sI")
+	require.FileExists(t, filepath.Join(l.runDir(), run.SentinelFile), "it was fetched")
+}
+
+// vLLM with prefill and decode, and the proxy before them, without Dynamo.
+//
+// covers: P-18
+func TestKubePrefillDecode(t *testing.T) {
+	l := newKubeLab(t)
+	system := filepath.Join(l.dir, "cluster.toml")
+	data, err := os.ReadFile(system)
+	require.NoError(t, err)
+	text, err := os.ReadFile("../../pkg/manifest/testdata/vllm-disaggregated.toml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(l.dir, "vllm.toml"), text, 0o644))
+	out := l.profllm("kube", "submit", "--system", "cluster.toml", "vllm.toml")
+	require.Equal(t, exitDefinition, out.code)
+	require.Contains(t, out.stderr, "hint: set proxy_image in [kubernetes] of the system file")
+	require.NoError(t, os.WriteFile(system, append(data, "proxy_image = \"registry.example/profllm:1\"\n"...), 0o644))
+	out = l.profllm("kube", "submit", "--system", "cluster.toml", "vllm.toml")
+	require.Zero(t, out.code, out.stderr)
+	await.True(t, func() bool {
+		return strings.Contains(l.profllm("kube", "status", "results").stdout, "running")
+	}, "the run is under way")
+	require.Len(t, strings.Fields(l.Kubectl("get", "deployments,services", "--output=name")), 2*4)
+	for _, role := range []string{"prefill_0", "prefill_1", "decode", "proxy"} {
+		require.Len(t, strings.Fields(l.Kubectl("get", "pods", "--selector=profllm.io/role="+role, "--output=name")), 1, role)
+	}
+	pod := strings.TrimSpace(l.Kubectl("get", "pods", "--selector=profllm.io/role=client", "--output=jsonpath={.items[0].metadata.name}"))
+	l.Says(pod, "profllm: phase ready exit 1\n"+kubetest.Printed(kubetest.Packed()))
+	l.end(pod, 1)
+	await.True(t, func() bool {
+		out = l.profllm("kube", "status", "results")
+		return strings.Contains(out.stdout, "failed")
+	}, "the run is over")
+	require.Contains(t, out.stderr, "its service still holds 8 GPUs")
+	for _, name := range []string{"prefill_0-0", "prefill_1-0", "decode-0", "proxy-0"} {
+		require.FileExists(t, filepath.Join(l.runDir(), "logs", name+".log"))
+	}
+	require.Equal(t, exitJobFailed, l.profllm("kube", "collect", "results").code)
 	require.Empty(t, l.Left("profllm.io/run"))
 }

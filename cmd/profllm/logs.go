@@ -28,14 +28,22 @@ type logsCmd struct {
 	Lines  int    `short:"n" default:"20" help:"Lines to show from the end of each log, or around the cause."`
 }
 
-// Run prints what matters of a run's logs.
-func (c logsCmd) Run(ctx context.Context, a *app) error {
+// check refuses flags that do not go together.
+func (c logsCmd) check(a *app) error {
 	if c.Lines < 0 {
 		return fail(exitUsage, fmt.Errorf("--lines=%d: want 0 or more", c.Lines))
 	}
 	if c.Follow && a.json() {
 		return fail(exitUsage,
 			errors.New("--follow prints lines as they come, but --output json prints one document at the end\n\thint: use only one of them"))
+	}
+	return nil
+}
+
+// Run prints what matters of a run's logs.
+func (c logsCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(a); err != nil {
+		return err
 	}
 	paths, err := c.paths(ctx, a, slices.DeleteFunc([]string{c.Dir}, func(dir string) bool { return dir == "" }))
 	if err != nil {

@@ -30,6 +30,7 @@ const (
 
 // requirementAreas are the headings of the page.
 var requirementAreas = map[string]string{
+	"API":  "the dashboard's API",
 	"BEN":  "suites of loads and their files",
 	"C":    "examples of CloudAI's behaviour",
 	"CD":   "defects of CloudAI that profllm avoids",
@@ -37,6 +38,7 @@ var requirementAreas = map[string]string{
 	"CTR":  "containers",
 	"DATA": "export, storage, migration and backup of records",
 	"DB":   "the table of runs",
+	"DASH": "the dashboard",
 	"SM":   "measures of success",
 	"UI":   "the dashboard's page",
 	"GEN":  "what it is for",
@@ -60,7 +62,6 @@ var requirementAreas = map[string]string{
 	"PL-Q": "statistics",
 	"PL-S": "Slurm",
 	"PL-V": "validity of results",
-	"PL-X": "what users of other tools ask for",
 	"SCH":  "fields of result.json",
 	"SIG":  "signals and clean-up",
 	"SRV":  "servers",

@@ -495,13 +495,10 @@ func TestContainerSecrets(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
 		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary,
-			"job", "contain", "--runtime=" + runtime, "--step=serve"}
-		if runtime == "apptainer" {
-			args = append(args, "--env=TOKEN", "--env=KEY")
-		}
+			"job", "contain", "--runtime=" + runtime, "--env=TOKEN", "--env=KEY", "--step=serve", "PLAIN=a b", "--"}
 		w := c.watch()
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
-			append(args, "--", "--env=TOKEN", "--env=KEY", "image", "command")...)
+			append(args, "image", "command")...)
 		require.Equal(t, exitOK, o.code)
 		w.ends(t, func(p string) bool {
 			return strings.Contains(p, " job contain ") ||
@@ -518,7 +515,11 @@ func TestContainerSecrets(t *testing.T) {
 		require.Contains(t, string(environ)+"\x00", "\x00"+prefix+"KEY="+c.mark+"-of-a-file\x00")
 		argv, err := os.ReadFile(filepath.Join(notes, "argv-"+verb))
 		require.NoError(t, err)
-		require.Contains(t, string(argv), "--env=TOKEN\x00--env=KEY\x00image\x00")
+		require.Contains(t, string(environ)+"\x00", "\x00"+prefix+"PLAIN=a b\x00")
+		if runtime != "apptainer" { // which takes all that has its prefix
+			require.Contains(t, string(argv), "--env=PLAIN\x00--env=TOKEN\x00--env=KEY\x00--env=PROFLLM_NODE_ADDR\x00")
+		}
+		require.Contains(t, string(argv), "image\x00command\x00")
 	}
 }
 

@@ -128,6 +128,8 @@ type submitFlags struct {
 	Wait   bool          `help:"Wait for the jobs, collect, and exit with the jobs' result."`
 	Watch  bool          `help:"Like --wait, but also print each change of a job state."`
 	Settle time.Duration `default:"30s" help:"Time between two searches for the job of an interrupted submission."`
+
+	keep bool // what runs that are over have in a cluster
 }
 
 type submitCmd struct {

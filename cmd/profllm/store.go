@@ -57,7 +57,7 @@ func (f alsoStoreFlag) keep(ctx context.Context, a *app, paths ...string) error 
 	if err != nil {
 		return err
 	}
-	s, err := storeFlag{f.Store}.open(ctx, a, true)
+	s, err := storeFlag(f).open(ctx, a, true)
 	if err != nil {
 		return err
 	}

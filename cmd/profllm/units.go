@@ -37,5 +37,5 @@ func (a *app) follow(ctx context.Context, client *campaign.Client, root string, 
 	if !f.Wait && !f.Watch {
 		return nil
 	}
-	return a.tellEnd(ctx, f.notifyFlags, root, a.wait(ctx, client, dirs, f.Watch))
+	return a.tellEnd(ctx, f.notifyFlags, root, a.wait(ctx, client, dirs, f))
 }

@@ -43,7 +43,7 @@ func (c *Client) fetchEnded(ctx context.Context, s Schedulers, dirs []string, su
 		if !asked || !strings.HasPrefix(st.JobID, run.KubePrefix) || !st.Final() || st.State == run.Cancelled {
 			continue
 		}
-		fetched, err := s.kube.Fetch(ctx, st.JobID, st, func() error { return c.judgeFetched(dir, st) })
+		fetched, err := s.kube.Fetch(ctx, st.JobID, st)
 		if err == nil && fetched {
 			c.progress("fetched the logs and results of %s", c.relative(dir))
 		}
@@ -94,25 +94,38 @@ func StateOnRecord(dir string, sub run.Submission) (st run.State, ok bool) {
 	return st, err == nil && sub.JobID != "" && st.JobID == sub.JobID
 }
 
-// LiveLogs reads the last lines of the logs of a run on Kubernetes, while it is under way; nil if it is
-// not.
-func (c *Client) LiveLogs(ctx context.Context, dir string, lines int) ([]kube.Log, error) {
-	sub := c.JobsOnRecord([]string{dir})[dir]
+// Live reports whether a run on Kubernetes is under way, by what is on record. Its logs are those of
+// its pods then.
+func (c *Client) Live(dir string) (sub run.Submission, yes bool) {
+	sub = c.JobsOnRecord([]string{dir})[dir]
 	if !strings.HasPrefix(sub.JobID, run.KubePrefix) {
-		return nil, nil
+		return sub, false
 	}
 	if st, ok := StateOnRecord(dir, sub); ok && st.Final() {
-		return nil, nil
+		return sub, false
 	}
 	var end run.Sentinel
-	if run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) == nil && end.JobID == sub.JobID {
-		return nil, nil
-	}
+	return sub, run.ReadJSON(filepath.Join(dir, run.SentinelFile), &end) != nil || end.JobID != sub.JobID
+}
+
+// LiveLogs reads the last lines of the logs of a run that is Live.
+func (c *Client) LiveLogs(ctx context.Context, dir string, sub run.Submission, lines int) ([]kube.Log, error) {
 	s := c.Schedulers()
 	if err := s.learn(dir, sub.JobID); err != nil {
 		return nil, err
 	}
 	return s.kube.Live(ctx, sub.JobID, lines)
+}
+
+// FollowLogs hands the lines of the logs of a run that is Live to show, until the run is over.
+func (c *Client) FollowLogs(ctx context.Context, dir string, sub run.Submission, f kube.Following,
+	show func(kube.Line) error) error {
+	s := c.Schedulers()
+	if err := s.learn(dir, sub.JobID); err != nil {
+		return err
+	}
+	f.Ended = c.WatchEnd(ctx, dir)
+	return s.kube.Follow(ctx, sub.JobID, f, show)
 }
 
 // Clean deletes what runs that are over still have in a cluster. Runs that are not over, and those of
@@ -126,19 +139,49 @@ func (c *Client) Clean(ctx context.Context, dirs []string, jobs map[string]run.S
 		if !strings.HasPrefix(id, run.KubePrefix) || !states[dir].Final() {
 			continue
 		}
-		if err := s.clean(ctx, dir); err != nil {
+		if err := c.clean(ctx, s, dir, id); err != nil {
 			errs = append(errs, fmt.Errorf("%s: its objects are not deleted: %w", c.relative(dir), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s Schedulers) clean(ctx context.Context, dir string) error {
+// Held counts the GPUs that pods of runs that are over hold in their clusters. Runs of which nothing
+// is left, as far as is known, are not asked about.
+func (c *Client) Held(ctx context.Context, dirs []string, jobs map[string]run.Submission,
+	states map[string]run.State) (map[string]int, error) {
+	s := c.Schedulers()
+	held, byID := map[string]int{}, map[string]string{}
+	var ids []string
+	for _, dir := range dirs {
+		id := jobs[dir].JobID
+		if !strings.HasPrefix(id, run.KubePrefix) || !states[dir].Final() {
+			continue
+		}
+		if u, err := run.ReadUnit(dir); err != nil || kube.IsClean(dir, u.Plan.RunID, id) || s.learn(dir, id) != nil {
+			continue
+		}
+		ids, byID[id] = append(ids, id), dir
+	}
+	of, err := s.kube.Held(ctx, ids)
+	for id, n := range of {
+		held[byID[id]] = n
+	}
+	return held, err
+}
+
+// clean deletes what one run has in its cluster. id is that of its job, "" if none is on record.
+func (c *Client) clean(ctx context.Context, s Schedulers, dir, id string) error {
 	u, err := run.ReadUnit(dir)
 	if err != nil || !u.OnKubernetes() {
 		return err
 	}
-	return s.kube.Clean(ctx, dir, u.Plan)
+	left, err := s.kube.Clean(ctx, dir, u.Plan, id)
+	if len(left) > 0 {
+		c.note("%s: %s has the label of this run and is not its own, so that it stays: it was made by somebody else, or taken from its owner",
+			c.relative(dir), strings.Join(left, ", "))
+	}
+	return err
 }
 
 // cleanUnfinished deletes what submissions left in a cluster that were cut short, so that no job is on
@@ -151,7 +194,7 @@ func (c *Client) cleanUnfinished(ctx context.Context, s Schedulers, dirs []strin
 		if sub.JobID != "" || sub.Refused != "" || !run.HasIntent(dir) || run.Submitting(dir, c.Now()) != "" {
 			continue
 		}
-		if err := s.clean(ctx, dir); err != nil {
+		if err := c.clean(ctx, s, dir, ""); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.relative(dir), err))
 		}
 	}

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -175,10 +176,9 @@ func ofLoad(p *plan.Plan, l *plan.Load, pace knobs.Pace) (all cost) {
 			all = all.plus(requests(p, n, 0, tokens, pace))
 		case l.Client != "":
 			x := l.Expect
-			n, out := x.NumPrompts+x.Warmups, x.OutputTokens
-			if out == 0 {
-				out = 128 // the clients' own default
-			}
+			n := x.NumPrompts + x.Warmups
+			out := cmp.Or(x.OutputTokens, option(step, "--prompt-output-tokens-mean", "--output-tokens-mean", "--osl"),
+				128) // the clients' own default
 			took := requests(p, n, x.Concurrency, out, pace)
 			if x.RequestRate > 0 {
 				arrivals := time.Duration(float64(n) / x.RequestRate * float64(time.Second))
@@ -203,7 +203,7 @@ func requests(p *plan.Plan, n, atOnce, tokens int, pace knobs.Pace) cost {
 	}
 	rounds := time.Duration((n + atOnce - 1) / atOnce)
 	one := pace.TTFT + time.Duration(tokens-1)*pace.ITL
-	if len(engines(p)) > 1 && p.Role("proxy") != nil {
+	if slices.ContainsFunc(p.Roles, func(r plan.Role) bool { return r.Engine && r.KindName() == "prefill" }) {
 		one += pace.ITL // decode's first token, behind prefill's
 	}
 	return cost{rounds * one, max(time.Duration(n*tokens)*tokenCost, rounds*requestMin)}

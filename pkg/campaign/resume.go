@@ -25,7 +25,7 @@ func Again(sub run.Submission, st run.State, failed bool) (why string) {
 	case sub.Refused != "":
 		return "refused"
 	case sub.JobID == "":
-		return "without a job on record"
+		return "whose submission was not completed" // it is now: an earlier job is looked for first
 	case st.State == run.Cancelled && st.Note == run.NeverRan, st.State == run.Timeout && st.Raw == "DEADLINE":
 		return "never started"
 	case st.State == run.Cancelled, st.State == run.NodeFail, st.State == run.Preempted:

@@ -40,3 +40,23 @@ func TestRunsFor(t *testing.T) {
 		require.Equal(t, dirs, runsFor(root, filepath.Join(root, path), runs), path)
 	}
 }
+
+// Why a run is submitted again completes the sentence that begins with the number of runs.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	job := run.Submission{JobID: "7"}
+	for want, c := range map[string]struct {
+		sub    run.Submission
+		state  run.State
+		failed bool
+	}{
+		"whose submission was not completed": {},
+		"refused":                            {sub: run.Submission{Refused: "no such partition"}},
+		"never started":                      {job, run.State{State: run.Cancelled, Note: run.NeverRan}, false},
+		run.NodeFail:                         {job, run.State{State: run.NodeFail}, false},
+		run.Failed:                           {job, run.State{State: run.Failed}, true},
+		"":                                   {job, run.State{State: run.Failed}, false},
+	} {
+		require.Equal(t, want, Again(c.sub, c.state, c.failed))
+	}
+}

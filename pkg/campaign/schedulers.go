@@ -30,8 +30,10 @@ type Schedulers struct {
 
 // Schedulers are those that this machine can ask.
 func (c *Client) Schedulers() Schedulers {
+	cluster := kube.New(c.Environ, c.Now)
+	cluster.Judge = c.judgeFetched
 	return Schedulers{c.Slurm(), local.New(localJobs(), "", c.Environ, c.Now), // which submits nothing
-		kube.New(c.Environ, c.Now)}
+		cluster}
 }
 
 // States implements run.Scheduler.

@@ -141,6 +141,12 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	return t, nil
 }
 
+// ForImage reports whether the shell text of a test was written for its image alone, so that a
+// rehearsal runs none of it.
+func ForImage(t scenario.Test) bool {
+	return t.Template == dynamo.Template || t.Template == dynamo.MockerTemplate
+}
+
 // Runnable are the templates that can be planned.
 func Runnable() []string {
 	var names []string
@@ -232,7 +238,10 @@ func BenchServe(t scenario.Test) *arguments.Program {
 }
 
 // NewEval makes the client that measures accuracy.
-func NewEval(t scenario.Test) (plan.Client, error) {
+func NewEval(t scenario.Test, simulated bool) (plan.Client, error) {
+	if simulated && t.Template == dynamo.Template {
+		t.EvalArgs = dynamo.Rehearsed(t)
+	}
 	if t.Template == SGLang {
 		return gsm8k.NewSGLang(t.EvalArgs)
 	}

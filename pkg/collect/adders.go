@@ -79,6 +79,9 @@ func (c *Collector) explain(e *evidence, d *draft) {
 		r.Failure = nil // nothing broke: the checks say what is wrong with the numbers
 	}
 	if f := r.Failure; f != nil {
+		if f.Cause == timeLimit && d.searched {
+			f.Next = shorterSearch
+		}
 		var a Again
 		if e.plan != nil {
 			a = AgainOf(e.dir, cmp.Or(e.shown, e.plan.Dir))

@@ -19,6 +19,13 @@ import (
 // searchProgram is what measured a search outside of a job.
 const searchProgram = "profllm's bench search"
 
+// A search that a time limit ends has no num_prompts to lower: it chooses the requests of each probe.
+const (
+	timeLimit     = "slurm-time-limit" // the cause
+	shorterSearch = "raise time_limit, or let the search end before it: set search.time, lower search.probes, raise " +
+		"search.tolerance or narrow search.min and search.max; then submit again; --continue keeps the finished points of a sweep"
+)
+
 // addSearch adds the answers of a search.
 func addSearch(e *evidence, d *draft) {
 	place := run.SearchFile // of a search outside of a job

@@ -105,6 +105,19 @@ func TestSearchWithoutEvidence(t *testing.T) {
 	require.Contains(t, r.Validity.Check("search-unanswered").Detail, "request-errors")
 }
 
+// After a time limit, what to do is said of a search, which has no num_prompts, and of a load.
+func TestSearchAtItsTimeLimit(t *testing.T) {
+	r := only(t, collector(t), searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],
+		"outcome": "interrupted", "low": 8, "probability": 0, "probes": 2, "seconds": 3, "sentence": "at least 8"}`, 6),
+		state("TIMEOUT", run.Timeout))
+	require.Equal(t, "slurm-time-limit", r.Failure.Cause)
+	require.Contains(t, r.Failure.Next, "raise time_limit, or let the search end before it: set search.time")
+	require.NotContains(t, r.Failure.Next, "num_prompts")
+
+	r = only(t, collector(t), recorded(t), state("TIMEOUT", run.Timeout))
+	require.Contains(t, r.Failure.Next, "lower num_prompts")
+}
+
 // Numbers that a search had and that are gone are missing.
 func TestSearchWhoseNumbersAreGone(t *testing.T) {
 	r := only(t, collector(t), searched(t, `{"variable": "max_concurrency", "limits": ["p99_ttft_ms <= 5"],

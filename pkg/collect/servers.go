@@ -8,18 +8,26 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
 // addServers adds what the engines said of themselves.
-func addServers(e *evidence, d *draft) { d.facts.Servers = serversOf(e, &d.late) }
-
-// serversOf is what the engines said of themselves, all of them planned.
-func serversOf(e *evidence, w *warnings) []validity.Server {
-	if e.plan == nil {
-		return nil
+// An engine that says that it is simulated makes the record one of a simulation, whoever started it.
+func addServers(e *evidence, d *draft) {
+	list, simulated := serversOf(e, &d.late)
+	d.facts.Servers = list
+	if simulated {
+		d.record.Simulated, d.record.Provenance.Simulated = true, true
 	}
-	var list []validity.Server
+}
+
+// serversOf is what the engines said of themselves, all of them planned, and whether one of them said
+// that it is simulated.
+func serversOf(e *evidence, w *warnings) (list []validity.Server, simulated bool) {
+	if e.plan == nil {
+		return nil, false
+	}
 	for i := range e.plan.Roles {
 		role := &e.plan.Roles[i]
 		if !role.Engine && !role.Router || role.Health.Serves != "" { // a worker of Dynamo leaves that to its frontend
@@ -33,6 +41,7 @@ func serversOf(e *evidence, w *warnings) []validity.Server {
 		if err == nil {
 			s.Version, s.Names = id.Version, []string{}
 			for _, m := range id.Models {
+				simulated = simulated || program.Owns(m.Owner)
 				s.Names = append(s.Names, m.ID)
 				if s.Model == "" && slices.Contains(s.Wanted, m.ID) {
 					s.Model = m.Root
@@ -42,7 +51,7 @@ func serversOf(e *evidence, w *warnings) []validity.Server {
 		}
 		list = append(list, s)
 	}
-	return list
+	return list, simulated
 }
 
 // servedNames are the names that clients may ask a role for: its option, or else the

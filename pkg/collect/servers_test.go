@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/sim/program"
 )
 
 // What an engine said is compared with what its role was told, by names, model and
@@ -56,5 +57,27 @@ func TestServers(t *testing.T) {
 			require.Equal(t, c.outcome, outcome(t, r, "wrong-server"), r.Validity.Check("wrong-server").Detail)
 			require.Contains(t, r.Validity.Check("wrong-server").Detail, c.says)
 		})
+	}
+}
+
+// A simulated engine says so, and a record of its numbers is one of a simulation although nobody
+// planned a rehearsal.
+func TestSimulatedEngineOfARealRun(t *testing.T) {
+	for owner, simulated := range map[string]bool{"vllm": false, program.Version: true} {
+		dir := recorded(t)
+		data, err := os.ReadFile(filepath.Join(dir, run.PlanFile))
+		require.NoError(t, err)
+		write(t, dir, run.PlanFile, strings.Replace(string(data), `"simulated": true`, `"simulated": false`, 1))
+		for _, file := range []string{"raw/vllm-bench.json", "raw/vllm-gsm8k.json"} {
+			data, err := os.ReadFile(filepath.Join(dir, file))
+			require.NoError(t, err)
+			write(t, dir, file, strings.ReplaceAll(string(data), `"simulated": true`, `"simulated": false`))
+		}
+		write(t, dir, "raw/identity-prefill.json",
+			`{"models": [{"id": "Qwen/Qwen3-8B", "root": "Qwen/Qwen3-8B", "owned_by": "`+owner+`"}], "version": "0.32.0"}`)
+		r := only(t, collector(t), dir, completed())
+		require.Equal(t, simulated, r.Simulated, owner)
+		require.Equal(t, simulated, r.Provenance.Simulated, owner)
+		require.Equal(t, simulated, outcome(t, r, "simulated") == "fail", owner)
 	}
 }

@@ -16,6 +16,8 @@ type rowBits [words]uint64
 func (b *rowBits) set(i uint32)   { b[i/64&(words-1)] |= 1 << (i % 64) }
 func (b *rowBits) unset(i uint32) { b[i/64&(words-1)] &^= 1 << (i % 64) }
 
+func (b *rowBits) has(i uint16) bool { return b[i/64&(words-1)]>>(i%64)&1 == 1 }
+
 func (b *rowBits) fill(with bool) {
 	var w uint64
 	if with {

@@ -2,6 +2,7 @@ package columns
 
 import (
 	"math"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/query"
 )
@@ -27,7 +28,9 @@ type numbers struct {
 	x    [size]float64
 	n    int
 	sums sums
-	// summed says whether sums are right.
+	// lowest and highest are rows with the smallest and largest numbers, as many as there are up to extremes.
+	lowest, highest []uint16
+	// summed says whether sums, lowest and highest are right.
 	summed bool
 	bins   *[size]uint8 // 1 for the first bin; 0: no number
 }
@@ -119,7 +122,7 @@ func (p *numberPart) sum() {
 	if p.stale {
 		for _, c := range p.chunks {
 			if c != nil && !c.summed {
-				c.sums, c.summed = c.all(), true
+				c.summarise()
 			}
 		}
 		p.stale = false
@@ -161,83 +164,128 @@ func (p *numberPart) bin() {
 	p.binned = true
 }
 
-func (c *numbers) all() sums {
-	s := noSums()
-	for _, x := range c.x {
-		if x == x {
-			s.add(x)
+// extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a selection
+// has most rows of the chunk, it has one of them.
+const extremes = 8
+
+func (c *numbers) summarise() {
+	c.sums, c.summed = noSums(), true
+	c.lowest, c.highest = c.lowest[:0], c.highest[:0]
+	for i, x := range c.x {
+		if x != x {
+			continue
+		}
+		c.sums.add(x)
+		if n := len(c.lowest); n < extremes || x < c.x[c.lowest[n-1]] {
+			c.lowest = c.insert(c.lowest, uint16(i), func(y float64) bool { return x < y })
+		}
+		if n := len(c.highest); n < extremes || x > c.x[c.highest[n-1]] {
+			c.highest = c.insert(c.highest, uint16(i), func(y float64) bool { return x > y })
 		}
 	}
-	return s
 }
 
-// of sums up rows of the chunk. Without gaps, every row of the chunk that is in use has a number.
-func (c *numbers) of(rows []uint16, gaps bool) sums {
-	s := noSums()
-	if gaps {
-		for _, r := range rows {
-			if x := c.x[r&mask]; x == x {
-				s.n++
-				s.sum += x
-				if x < s.low {
-					s.low = x
-				}
-				if x > s.high {
-					s.high = x
-				}
+// insert puts a row where its number comes before others, and drops what is too much.
+func (c *numbers) insert(list []uint16, row uint16, before func(float64) bool) []uint16 {
+	at := slices.IndexFunc(list, func(r uint16) bool { return before(c.x[r]) })
+	if at < 0 {
+		at = len(list)
+	}
+	if len(list) == extremes {
+		list = list[:extremes-1]
+	}
+	return slices.Insert(list, at, row)
+}
+
+// without sums up what is chosen of the chunk, from the sums of all rows and those of the others. It
+// is not ok where that would be wrong: if the extremes are among the others, or the sum that is left is
+// small beside what it is the difference of. A sum of 4,096 numbers of one sign is exact to about 1e-14.
+func (c *numbers) without(others []uint16, chosen *rowBits, gaps bool) (s sums, ok bool) {
+	if c.sums.low < 0 && c.sums.high > 0 {
+		return s, false
+	}
+	if s, ok = c.ends(chosen); !ok {
+		return s, false
+	}
+	n, sum := c.sum(others, gaps)
+	s.n, s.sum = c.sums.n-n, c.sums.sum-sum
+	return s, math.Abs(s.sum) >= math.Abs(c.sums.sum)/16 && !math.IsInf(s.sum, 0)
+}
+
+// ends are the smallest and the largest number that is chosen, if they are among the extremes.
+func (c *numbers) ends(chosen *rowBits) (s sums, ok bool) {
+	low, okLow := c.first(c.lowest, chosen)
+	high, okHigh := c.first(c.highest, chosen)
+	return sums{low: low, high: high}, okLow && okHigh
+}
+
+// first is the number of the first row that is chosen.
+func (c *numbers) first(rows []uint16, chosen *rowBits) (float64, bool) {
+	for _, r := range rows {
+		if chosen.has(r) {
+			return c.x[r], true
+		}
+	}
+	return 0, false
+}
+
+// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that is in use
+// has a number.
+func (c *numbers) of(rows []uint16, chosen *rowBits, gaps bool) sums {
+	s, ok := c.ends(chosen)
+	if !ok {
+		s = noSums()
+		for _, r := range rows { // no comparison with NaN holds
+			x := c.x[r&mask]
+			if x < s.low {
+				s.low = x
+			}
+			if x > s.high {
+				s.high = x
 			}
 		}
-		return s
 	}
-	s.n = len(rows)
-	var a, b, c2, d float64 // four sums, as one addition waits for the last
-	low, high := s.low, s.high
-	for ; len(rows) >= 4; rows = rows[4:] {
-		w, x, y, z := c.x[rows[0]&mask], c.x[rows[1]&mask], c.x[rows[2]&mask], c.x[rows[3]&mask]
-		a, b, c2, d = a+w, b+x, c2+y, d+z
-		low, high = lower(low, w, x, y, z), higher(high, w, x, y, z)
-	}
-	for _, r := range rows {
-		x := c.x[r&mask]
-		a += x
-		low, high = min(low, x), max(high, x)
-	}
-	s.sum, s.low, s.high = a+b+(c2+d), low, high
+	s.n, s.sum = c.sum(rows, gaps)
 	return s
 }
 
-// lower and higher are min and max without regard to NaN and the sign of 0, which cost more than half
-// of their time.
-func lower(low, w, x, y, z float64) float64 {
-	if w < low {
-		low = w
+// sum adds up rows, in four sums: an addition waits for the one before.
+func (c *numbers) sum(rows []uint16, gaps bool) (n int, sum float64) {
+	if gaps {
+		return c.sumSome(rows)
 	}
-	if x < low {
-		low = x
+	n = len(rows)
+	var w, x, y, z float64
+	for ; len(rows) >= 4; rows = rows[4:] {
+		w, x = w+c.x[rows[0]&mask], x+c.x[rows[1]&mask]
+		y, z = y+c.x[rows[2]&mask], z+c.x[rows[3]&mask]
 	}
-	if y < low {
-		low = y
+	for _, r := range rows {
+		w += c.x[r&mask]
 	}
-	if z < low {
-		low = z
-	}
-	return low
+	return n, w + x + (y + z)
 }
 
-func higher(high, w, x, y, z float64) float64 {
-	if w > high {
-		high = w
+// sumSome is sum where a row may have no number.
+func (c *numbers) sumSome(rows []uint16) (n int, sum float64) {
+	var even, odd float64
+	for ; len(rows) >= 2; rows = rows[2:] {
+		if x := c.x[rows[0]&mask]; x == x {
+			even += x
+			n++
+		}
+		if x := c.x[rows[1]&mask]; x == x {
+			odd += x
+			n++
+		}
 	}
-	if x > high {
-		high = x
+	for _, r := range rows {
+		if x := c.x[r&mask]; x == x {
+			even += x
+			n++
+		}
 	}
-	if y > high {
-		high = y
-	}
-	if z > high {
-		high = z
-	}
-	return high
+	return n, even + odd
 }
 
 // within sets the rows whose number is in a range, edges included.

@@ -61,7 +61,7 @@ func (t *Table) stats(name string, of *filtered) query.Stats {
 	var all sums
 	if c.numbers != nil {
 		c.derive(c.numbers.sum)
-		all = t.sumsOf(c.numbers, of.chosen)
+		all = t.sumsOf(c.numbers, &of.choice)
 	} else {
 		all = noSums()
 		for code, n := range c.counts(&of.choice) {
@@ -74,17 +74,31 @@ func (t *Table) stats(name string, of *filtered) query.Stats {
 	return s
 }
 
-// sumsOf adds up the numbers of a selection.
-func (t *Table) sumsOf(p *numberPart, of *selection) sums {
+// sumsOf adds up the numbers that are chosen, chunk by chunk, so that the sum is the same every time.
+func (t *Table) sumsOf(p *numberPart, of *choice) sums {
 	all := noSums()
+	var room [size]uint16
 	for i, c := range p.chunks {
+		n := of.chosen.counts[i]
 		switch {
-		case c == nil || of.counts[i] == 0:
-		case of.counts[i] == t.lives[i]:
+		case c == nil || n == 0:
+			continue
+		case n == t.lives[i]:
 			all.join(c.sums)
-		default:
-			all.join(c.of(of.rows[i], c.n < t.lives[i]))
+			continue
 		}
+		gaps := c.n < t.lives[i]
+		if of.others != nil && n > t.lives[i]/2 {
+			if s, ok := c.without(of.others.rows[i], &of.chosen.bits[i], gaps); ok {
+				all.join(s)
+				continue
+			}
+		}
+		rows := of.chosen.rows[i]
+		if rows == nil {
+			rows = of.chosen.bits[i].list(room[:0])
+		}
+		all.join(c.of(rows, &of.chosen.bits[i], gaps))
 	}
 	return all
 }

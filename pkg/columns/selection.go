@@ -143,22 +143,21 @@ func (t *Table) chunk(chunk int, nodes []node, found []*selection, s *scratch) {
 	}
 }
 
-// list lists the rows that the answer needs: those of the smaller half of each choice, where values are
-// counted, and all that meet the filter for sums and rows.
+// list lists the rows that the answer needs: of the smaller half of each choice, where values are
+// counted, and of all that is chosen for the rows of the answer.
 func (t *Table) list(ctx context.Context, choices []*choice, q *query.Query) error {
-	count, all := len(q.Facets)+len(q.Metrics) > 0, len(q.Metrics) > 0 || q.Rows != nil
-	for i, c := range choices {
+	count := len(q.Facets)+len(q.Metrics) > 0
+	for _, c := range choices {
+		c.chosen.rows = make([][]uint16, len(t.live))
 		if count && c.smaller() == c.others {
 			c.others = &selection{n: t.runs - c.chosen.n, rows: make([][]uint16, len(t.live))}
 		}
-		if count && c.others == nil || i == 0 && all {
-			c.chosen.rows = make([][]uint16, len(t.live))
-		}
 	}
 	return each(ctx, len(t.live), func(chunk int, _ *scratch) {
-		for _, c := range choices {
+		for i, c := range choices {
 			n := c.chosen.counts[chunk]
-			if c.chosen.rows != nil {
+			// Where few rows of a chunk are chosen, sums want them although the others are fewer in all.
+			if count && c.others == nil || i == 0 && (q.Rows != nil || count && n <= t.lives[chunk]/2) {
 				c.chosen.rows[chunk] = c.chosen.bits[chunk].list(make([]uint16, 0, n))
 			}
 			if c.others != nil {

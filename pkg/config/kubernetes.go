@@ -21,6 +21,8 @@ type Kubernetes struct {
 	ClientImage  string `toml:"client_image"`
 	ClientCPU    string `toml:"client_cpu"`    // Processors that the client's pod requests; default "4".
 	ClientMemory string `toml:"client_memory"` // Memory that the client's pod requests; default "8Gi".
+	// Image with profllm on its PATH, whose proxy stands before prefill and decode of a vLLM test.
+	ProxyImage string `toml:"proxy_image"`
 	// Secrets with the logins of registries, for every pod.
 	ImagePullSecrets []string `toml:"image_pull_secrets"`
 	TokenSecret      string   `toml:"token_secret"` // Secret with the key HF_TOKEN, for every pod; default: none.
@@ -239,9 +241,10 @@ func (s *System) checkKubernetes(t *source.Table) error {
 		c.Add(source.Errorf(own.PosOf("dynamo_api"), "unknown dynamo_api %q", k.DynamoAPI).
 			Hintf("%s", source.Suggest(k.DynamoAPI, []string{V1Beta1, V1Alpha1})))
 	}
-	if own.Has("client_image") {
-		say(own, "client_image", k.ClientImage, CheckImage(k.ClientImage),
-			"write it as docker pull takes it: registry/name:tag")
+	for key, image := range map[string]string{"client_image": k.ClientImage, "proxy_image": k.ProxyImage} {
+		if own.Has(key) {
+			say(own, key, image, CheckImage(image), "write it as docker pull takes it: registry/name:tag")
+		}
 	}
 	for i, name := range k.ImagePullSecrets {
 		if why := CheckObject(name); why != "" {

@@ -17,14 +17,15 @@ func TestSecretsGoInsideByName(t *testing.T) {
 	box := plan.Container{Image: "i", Env: []string{"A"}}
 	s := plan.Step{Name: "serve", Argv: plan.Texts("vllm"),
 		Secrets: []plan.Secret{{Name: "HF_TOKEN", Env: "MINE"}, {Name: "KEY", File: "/shared/key"}}}
-	own, all := container.Names(s, box)
-	require.Equal(t, []string{"HF_TOKEN", "KEY"}, own)
-	require.Contains(t, all, "A")
-	require.NotContains(t, all, "MINE")
-	own, all = container.Names(plan.Step{}, box)
-	require.NotContains(t, append(own, all...), "HF_TOKEN", "only where it is needed")
+	require.Equal(t, []string{"A"}, container.Names(box))
 	wrapped, err := (container.OCI{Program: "docker"}).Wrap(s, box)
 	require.NoError(t, err)
-	require.Subset(t, wrapped.Argv, plan.Texts("--env=HF_TOKEN", "--env=KEY"))
+	require.Equal(t, append([]plan.Word{plan.Self()}, plan.Texts("job", "contain", "--runtime=docker", "--env=HF_TOKEN",
+		"--env=KEY", "--step=serve", "--")...), wrapped.Argv[:8])
+	require.NotContains(t, wrapped.Argv, plan.Text("--env=MINE"))
 	require.Equal(t, s.Secrets, wrapped.Secrets)
+	s.Secrets = nil
+	wrapped, err = (container.OCI{Program: "docker"}).Wrap(s, box)
+	require.NoError(t, err)
+	require.NotContains(t, wrapped.Argv, plan.Text("--env=HF_TOKEN"), "only where it is needed")
 }

@@ -9,29 +9,12 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// slurmNames are what a step is told by Slurm and by the site, and what profllm
-// reads inside a container.
-var slurmNames = []string{
-	"PROFLLM_NODE_ADDR", "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NODEID", "SLURM_NTASKS",
-	"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
-}
-
-// Names are the variables that must reach the inside of a container: the step's
-// own, then those of every step: the job's and Slurm's. A runtime takes their values from its own environment,
-// so that no value, and no secret, stands on a command line. Both are sorted. What
-// steps have alike stands together, so that a script can say it once.
-func Names(s plan.Step, c plan.Container) (own, all []string) {
-	all = slices.Concat(slurmNames, c.Env)
-	for _, v := range s.Env {
-		own = append(own, v.Name)
-	}
-	for _, x := range s.Secrets {
-		own = append(own, x.Name)
-	}
-	own = slices.DeleteFunc(own, func(name string) bool { return slices.Contains(all, name) })
-	slices.Sort(own)
+// Names are the variables of the job that must reach the inside of every container, sorted. A runtime
+// takes their values from its own environment. `profllm job contain` adds those of Slurm.
+func Names(c plan.Container) []string {
+	all := slices.Clone(c.Env)
 	slices.Sort(all)
-	return slices.Compact(own), slices.Compact(all)
+	return slices.Compact(all)
 }
 
 // UsesGPUs reports whether the step was given GPUs.
@@ -45,25 +28,24 @@ func UsesGPUs(s plan.Step) bool {
 	return false
 }
 
-// Mounts reads the mounts of c, with profllm itself added, read-only and at its own
+// Mounts reads the mounts of c, and those of a step alone: profllm itself, read-only and at its own
 // path, for a step that runs it.
-func Mounts(s plan.Step, c plan.Container) ([]Mount, error) {
-	list := slices.Clone(c.Mounts)
-	for _, word := range s.Argv {
-		if len(word) == 1 && word[0].Self {
-			list = append(list, c.Binary+":"+c.Binary+":ro")
-			break
-		}
-	}
-	mounts := make([]Mount, len(list))
-	for i, text := range list {
+func Mounts(s plan.Step, c plan.Container) (own, all []Mount, err error) {
+	for _, text := range c.Mounts {
 		m, err := parseMount(text)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		mounts[i] = m
+		all = append(all, m)
 	}
-	return mounts, nil
+	if slices.ContainsFunc(s.Argv, func(word plan.Word) bool { return len(word) == 1 && word[0].Self }) {
+		m, err := parseMount(c.Binary + ":" + c.Binary + ":ro")
+		if err != nil {
+			return nil, nil, err
+		}
+		own = append(own, m)
+	}
+	return own, all, nil
 }
 
 // security are the options of container_security, for steps with GPUs.
@@ -85,19 +67,18 @@ type OCI struct {
 func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	image, load, err := o.image(c.Image)
 	if err != nil {
-		return s, fmt.Errorf("step %q: %w", s.Name, err)
+		return s, err
 	}
-	mounts, err := Mounts(s, c)
+	own, mounts, err := Mounts(s, c)
 	if err != nil {
 		return s, err
 	}
 	var args []string
-	own, all := Names(s, c)
-	for _, name := range own {
-		args = append(args, "--env="+name)
-	}
 	if UsesGPUs(s) {
-		args = append(append(args, o.GPUs...), security[c.Security]...)
+		args = append(slices.Clone(o.GPUs), security[c.Security]...)
+	}
+	for _, m := range own {
+		args = append(args, "--mount="+m.oci())
 	}
 	args = append(args, "--rm", "--init", "--network=host", "--ipc=host")
 	if !namesHost(c.Args) {
@@ -107,7 +88,7 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	if c.Dir != "" {
 		args = append(args, "--workdir="+c.Dir)
 	}
-	for _, name := range all {
+	for _, name := range Names(c) {
 		args = append(args, "--env="+name)
 	}
 	for _, m := range mounts {
@@ -120,10 +101,11 @@ func (o OCI) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	} else if _, ok := ecrRegion(image); ok {
 		flags = append(flags, "--login="+image)
 	}
+	f := Flags{All: flags}
 	if c.RDMA && UsesGPUs(s) {
-		flags = append(flags, "--rdma")
+		f.Own = append(f.Own, "--rdma")
 	}
-	return Contain(s, o.Program, flags, c, args), nil
+	return Contain(s, o.Program, f, c, args), nil
 }
 
 // namesHost reports whether options of a runtime choose the name of the container's host, which
@@ -168,16 +150,36 @@ func (m Mount) oci() string {
 	return strings.Join(fields, ",")
 }
 
-// Contain puts a step behind `profllm job contain`, which names the container after
-// the job, passes signals on and removes what is left (see job.Contain).
-func Contain(s plan.Step, runtime string, flags []string, c plan.Container, args []string) plan.Step {
-	argv := append([]plan.Word{plan.Self()}, plan.Texts("job", "contain", "--runtime="+runtime, "--step="+s.Name)...)
+// Flags are options of `profllm job contain`.
+type Flags struct {
+	All []string // that every step of the image has
+	Own []string // that the step alone has
+}
+
+// Contain puts a step behind `profllm job contain`, which names the container after the job, passes
+// signals on and removes what is left (see job.Contain). It also sets the step's variables, as env
+// does, and hands them in together with the step's secrets, of which only the names stand here. What
+// steps have alike stands together, so that a script can say it once.
+func Contain(s plan.Step, runtime string, flags Flags, c plan.Container, args []string) plan.Step {
+	argv := append([]plan.Word{plan.Self()}, plan.Texts("job", "contain", "--runtime="+runtime)...)
 	if c.MountHome {
-		flags = append(flags, "--mount-home")
+		argv = append(argv, plan.Text("--mount-home"))
 	}
-	argv = append(argv, plan.Texts(flags...)...)
+	for _, x := range s.Secrets {
+		argv = append(argv, plan.Text("--env="+x.Name))
+	}
+	argv = append(argv, plan.Texts(flags.All...)...)
+	argv = append(argv, plan.Text("--step="+s.Name))
+	argv = append(argv, plan.Texts(flags.Own...)...)
+	for _, v := range s.Env {
+		word := plan.Concat(v.Name+"=", v.Value)
+		if text, ok := word.Literal(); ok {
+			word = plan.Text(text)
+		}
+		argv = append(argv, word)
+	}
 	argv = append(argv, plan.Text("--"))
 	argv = append(argv, plan.Texts(args...)...)
-	s.Argv = append(argv, s.Argv...)
+	s.Argv, s.Env = append(argv, s.Argv...), nil
 	return s
 }

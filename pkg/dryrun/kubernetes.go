@@ -35,6 +35,9 @@ func podTable(p *plan.Plan, s terminal.Screen) string {
 		t.Row(summary.Cells(c.name, 1, 1, 0, "", "", "", "")...)
 	}
 	what := "Deployment"
+	if len(p.Roles) > 1 {
+		what = "Deployments"
+	}
 	if k.Graph != "" {
 		what = "DynamoGraphDeployment " + k.Graph
 	}

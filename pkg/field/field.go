@@ -100,8 +100,17 @@ func Find(name string) (*Field, error) {
 	for _, f := range k.fixed {
 		names = append(names, f.Name)
 	}
-	return nil, source.Errorf(source.Pos{File: "field"}, "unknown field %q", name).
+	return nil, source.Errorf(source.Pos{File: "field"}, "unknown field %q", shown(name)).
 		Hintf("%s", source.Suggest(name, names))
+}
+
+// shown is a name as an error has it.
+func shown(name string) string {
+	const most = 100
+	if len(name) > most {
+		return name[:most] + "…"
+	}
+	return name
 }
 
 // freeHeads begin the names of settings and checks that only some runs have.

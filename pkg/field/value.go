@@ -3,6 +3,7 @@ package field
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func Read(s string) Value {
 		return OfText(s)
 	}
 	x, err := strconv.ParseFloat(s, 64)
-	if err != nil || strings.ContainsAny(s, "xX") || math.IsInf(x, 0) { // -0x1p4
+	if err != nil || strings.ContainsAny(s, "xX_") || math.IsInf(x, 0) { // -0x1p4, 1_000
 		return OfText(s)
 	}
 	return OfNumber(x)
@@ -113,7 +114,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	case string:
 		*v = OfText(x)
 	default:
-		return &json.UnmarshalTypeError{Value: "object or array", Struct: "a value"}
+		return errors.New("a value is a number, a text or null, not an object or array")
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func unreadable(data []byte, err error) error {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
 		name = strings.Trim(name, `"`)
-		return source.Errorf(source.Pos{File: "filter"}, "unknown key %q", name).
+		return source.Errorf(source.Pos{File: "filter"}, "unknown key %q", shown([]byte(name))).
 			Hintf("%s", source.Suggest(name, keys))
 	}
 	return wrong("", "%s in %q", text, shown(data))

@@ -21,7 +21,8 @@ type Contain struct {
 	Step      string        // name of the step
 	Run       string        // docker, podman: id of the run, which labels the container; "" for none
 	Args      []string      // options, image and command, as the runtime takes them
-	Names     []string      // apptainer: names of variables that reach the inside
+	Set       []string      // NAME=VALUE: variables that are set for the runtime and reach the inside
+	Names     []string      // names of further variables that reach the inside
 	Dir       string        // docker, podman: the run directory, in which the image's digest is kept; "" for nowhere
 	Load      string        // docker, podman: an archive that holds the image; Args hold it in the image's place
 	Login     string        // docker, podman: an image to log in for if it cannot be pulled without; "" for none
@@ -38,6 +39,7 @@ type Contain struct {
 // a daemon's container does not end with the step. However the step ends, nothing of the
 // container is left. The container's name contains the job's id.
 func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int, error) {
+	j, environ = j.set(&c, environ)
 	b := box{Job: j, Contain: c, environ: environ}
 	b.name = boxName(cmp.Or(j.Env("SLURM_JOB_ID"), fmt.Sprintf("pid%d", os.Getpid())), j.Env("SLURM_STEP_ID"), c.Step,
 		cmp.Or(j.Env("SLURM_PROCID"), "0"))
@@ -63,6 +65,50 @@ func (j *Job) RunContain(ctx context.Context, c Contain, environ []string) (int,
 		return b.run(ctx, args)
 	}
 	return code, err
+}
+
+// Variables splits the arguments of `profllm job contain` at the first --, before which only
+// variables may stand.
+func Variables(words []string) (set, args []string, ok bool) {
+	i := slices.Index(words, "--")
+	if i < 0 {
+		return nil, words, true
+	}
+	for _, word := range words[:i] {
+		if name, _, ok := strings.Cut(word, "="); !ok || name == "" || strings.HasPrefix(word, "-") {
+			return nil, nil, false
+		}
+	}
+	return words[:i], words[i+1:], true
+}
+
+// StepNames are variables that every container is given: what a step is told by Slurm and by the site,
+// and what profllm reads inside a container.
+var StepNames = []string{
+	"PROFLLM_NODE_ADDR", "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NODEID", "SLURM_NTASKS",
+	"SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
+}
+
+// set is the job and the environment with the variables of a container, which also pass into it.
+func (j *Job) set(c *Contain, environ []string) (*Job, []string) {
+	if len(c.Set) == 0 {
+		return j, environ
+	}
+	values := map[string]string{}
+	var names []string
+	for _, kv := range c.Set {
+		name, value, _ := strings.Cut(kv, "=")
+		values[name], names = value, append(names, name)
+	}
+	inside, outer := *j, j.Env
+	inside.Env = func(name string) string {
+		if value, ok := values[name]; ok {
+			return value
+		}
+		return outer(name)
+	}
+	c.Names = slices.Concat(names, c.Names)
+	return &inside, slices.Concat(withoutVariables(environ, names...), c.Set)
 }
 
 // ownFailure is the exit code of docker and podman if they could not start the container.
@@ -124,7 +170,15 @@ func (b *box) oci(ctx context.Context) ([]string, error) {
 	if home := b.Env("HOME"); b.MountHome && home != "" {
 		args = append(args, "--volume="+home+":"+home, "--env=HOME")
 	}
-	return slices.Concat(args, b.devices(), rest), nil
+	return slices.Concat(args, b.devices(), b.envOptions(), rest), nil
+}
+
+// envOptions name variables for the inside. Others are among the arguments.
+func (b *box) envOptions() (options []string) {
+	for _, name := range b.Names {
+		options = append(options, "--env="+name)
+	}
+	return options
 }
 
 // apptainer adds a scratch folder on this node for /tmp and for a home that is

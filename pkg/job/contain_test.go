@@ -134,6 +134,51 @@ for ((i = 0; i < 600; i++)); do sleep 0.1; done`)
 	require.Contains(t, out, "flushed")
 }
 
+// Before -- stand only variables, as before the command of env.
+func TestVariables(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"-- --rm image":           {"", "--rm image"},
+		"A=1 B= -- --rm -- image": {"A=1 B=", "--rm -- image"},
+		"A=-- -- image":           {"A=--", "image"},
+		"image vllm":              {"", "image vllm"},
+		"A -- image":              {"refused"}, "=1 -- image": {"refused"}, "--rm=1 -- image": {"refused"},
+	} {
+		set, args, ok := job.Variables(strings.Fields(line))
+		if want[0] == "refused" {
+			require.False(t, ok, line)
+			continue
+		}
+		require.True(t, ok, line)
+		require.Equal(t, want, [2]string{strings.Join(set, " "), strings.Join(args, " ")}, line)
+	}
+}
+
+// Variables of a step are set for every runtime, in the place of those that this process has, and
+// reach the inside by their names.
+//
+// covers: CTR-8
+func TestContainSetsVariables(t *testing.T) {
+	for runtime, want := range map[string]string{
+		"docker": `--env=A --env=KEY image vllm$`, "podman": `--env=A --env=KEY image vllm$`,
+		"enroot": `--env=NVIDIA_VISIBLE_DEVICES=all --env=A --env=KEY image vllm$`, "apptainer": `exec .* image vllm$`,
+	} {
+		calls, contain := standIn(t, runtime, `case $1 in run | exec | start) echo "A=$A KEY=$KEY inside=$APPTAINERENV_A" ;; esac`)
+		args := []string{"image", "vllm"}
+		if runtime == "enroot" {
+			args = append([]string{"--env=NVIDIA_VISIBLE_DEVICES=all"}, args...)
+		}
+		code, out, err := contain(t.Context(), job.Contain{Set: []string{"A=a b=c"}, Names: []string{"KEY"}, Args: args},
+			"A=outer", "KEY=k")
+		require.NoError(t, err)
+		require.Zero(t, code)
+		require.Contains(t, out, "A=a b=c KEY=k inside=")
+		if runtime == "apptainer" {
+			require.Contains(t, out, "inside=a b=c\n")
+		}
+		require.Regexp(t, want, lines(t, calls)[0])
+	}
+}
+
 // covers: PL-G6
 func TestContainApptainer(t *testing.T) {
 	calls, contain := standIn(t, "apptainer", `env | grep ^APPTAINERENV_ | sort

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/shell"
@@ -26,6 +27,8 @@ func (b *box) enroot() ([]string, error) {
 		return nil, err
 	}
 	args, script, become := []string{}, "", "exec \"$@\"\n"
+	devices := slices.IndexFunc(b.Args, func(arg string) bool { return !strings.HasPrefix(arg, "--env=") })
+	b.Args = slices.Insert(slices.Clone(b.Args), max(devices, 0), b.envOptions()...) // behind what a step may set itself
 	if b.Self != "" {
 		b.front = []string{"/bin/sh", "-c", `trap "" TERM; exec "$@"`, "sh"}
 		b.Args = append([]string{"--mount=" + b.Self + ":" + selfInside + ":none:x-create=file,bind,ro"}, b.Args...)

@@ -21,8 +21,9 @@ type Identity struct {
 
 // ServedModel is a name that clients may ask for.
 type ServedModel struct {
-	ID   string `json:"id"`
-	Root string `json:"root,omitempty"` // where its weights came from; SGLang repeats the id
+	ID    string `json:"id"`
+	Root  string `json:"root,omitempty"`     // where its weights came from; SGLang repeats the id
+	Owner string `json:"owned_by,omitempty"` // the engine, by its own name
 }
 
 // IdentityFile is the name below raw/ of what a role said of itself.

@@ -19,13 +19,13 @@ func TestIdentity(t *testing.T) {
 		want  *Identity
 	}{
 		"vllm": {map[string]string{
-			"/v1/models": `{"object": "list", "data": [{"id": "a", "root": "org/m"}, {"id": "lora", "root": "/l", "parent": "a"}]}`,
+			"/v1/models": `{"object": "list", "data": [{"id": "a", "root": "org/m", "owned_by": "vllm"}, {"id": "lora", "root": "/l", "parent": "a"}]}`,
 			"/version":   `{"version": "0.32.0"}`,
-		}, &Identity{Models: []ServedModel{{"a", "org/m"}, {"lora", "/l"}}, Version: "0.32.0"}},
+		}, &Identity{Models: []ServedModel{{"a", "org/m", "vllm"}, {"lora", "/l", ""}}, Version: "0.32.0"}},
 		"sglang": {map[string]string{
 			"/v1/models":   `{"data": [{"id": "a", "root": "a"}]}`,
 			"/server_info": `{"model_path": "org/m", "api_key": "hidden", "version": "0.5.5"}`,
-		}, &Identity{Models: []ServedModel{{"a", "a"}}, ModelPath: "org/m", Version: "0.5.5"}},
+		}, &Identity{Models: []ServedModel{{ID: "a", Root: "a"}}, ModelPath: "org/m", Version: "0.5.5"}},
 		"no version": {map[string]string{"/v1/models": `{"data": []}`, "/version": `not JSON`}, &Identity{Models: []ServedModel{}}},
 		"nothing":    {},
 	} {

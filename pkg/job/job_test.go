@@ -241,6 +241,13 @@ func TestPlace(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("PROXY_ADDR=10.0.0.2\nPROXY_PORT=%d\nSERVE_ADDR=%s\nSERVE_PORT=%d\nSERVE_RAY_PORT=%d\n", 20003+at, addr, 20000+at, 20001+at), string(env))
 		})
 	}
+	t.Run("what stands on every node", func(t *testing.T) {
+		j := newJob(t)
+		j.plan.Roles = append(j.plan.Roles, plan.Role{Name: "exporter", Helper: true, Nodes: plan.Slice{Count: 2}})
+		j.save(t)
+		require.NoError(t, j.Place(t.Context(), strings.NewReader("node n1 10.0.0.1\nnode n2 10.0.0.2\n"), time.Time{}))
+		require.Contains(t, readFile(t, j.path("job.env")), "EXPORTER_ADDR=10.0.0.1\nEXPORTER_NODE_1_ADDR=10.0.0.2\n")
+	})
 	t.Run("simulated", func(t *testing.T) {
 		set := map[string]string{"PROFLLM_SIM_ITL": "9ms", "PROFLLM_SIM_TTFT": "9ms"}
 		for _, simulated := range []bool{true, false} {

@@ -30,29 +30,25 @@ type replacement struct {
 // Localize gives a command the files of this node: the start-up command may have written
 // RUNTIME/NODE.json, an object of variables whose values are objects of old and new texts. Each
 // variable's file is copied with the texts replaced, and the variable and the command's words name
-// the copy. Without such a file nothing changes.
-func (j *Job) Localize(command, environ []string) (argv, env []string, err error) {
+// the copy. Then placeholders are filled in, in a copy as well. Without either nothing changes.
+func (j *Job) Localize(command, environ []string, p Placeholders) (argv, env []string, err error) {
 	node := j.Env("SLURMD_NODENAME")
 	if node == "" {
 		if node, err = os.Hostname(); err != nil {
 			return nil, nil, err
 		}
 	}
-	name := filepath.Join(j.Dir, RuntimeDir, node+".json")
-	data, err := regular.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return command, environ, nil
+	copies, err := j.asked(filepath.Join(j.Dir, RuntimeDir, node+".json"))
+	if err == nil {
+		copies, err = j.fill(copies, p)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := parseReplacements(data)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	copies, err := j.copies(name, list)
-	if err != nil {
-		return nil, nil, err
+	if len(copies) > 0 {
+		if err := os.MkdirAll(filepath.Join(j.Dir, RuntimeDir), 0o755); err != nil {
+			return nil, nil, err
+		}
 	}
 	argv, env = command, environ
 	for _, c := range copies {
@@ -73,6 +69,22 @@ type fileCopy struct {
 	source    string
 	variables []string
 	text      []byte
+}
+
+// asked are the copies that the start-up command asks for in a file of that name, none without one.
+func (j *Job) asked(name string) ([]*fileCopy, error) {
+	data, err := regular.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := parseReplacements(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return j.copies(name, list)
 }
 
 // copies makes one copy of each file, also where several variables name it.

@@ -22,7 +22,7 @@ func localize(t *testing.T, dir, wrote string) (argv, env []string, err error) {
 	file := filepath.Join(dir, "cache.yaml")
 	values := map[string]string{"SLURMD_NODENAME": "n1", "LMCACHE_CONFIG_FILE": file}
 	j := &job.Job{Dir: dir, Env: func(name string) string { return values[name] }}
-	return j.Localize([]string{"serve", "@" + file}, []string{"A=1", "LMCACHE_CONFIG_FILE=" + file})
+	return j.Localize([]string{"serve", "@" + file}, []string{"A=1", "LMCACHE_CONFIG_FILE=" + file}, job.Placeholders{})
 }
 
 // A node's own files come of what its start-up command wrote. The file that they come of stays as
@@ -81,7 +81,7 @@ func TestLocalizeSeveral(t *testing.T) {
 		[]byte(`{"A": {"x": "1"}, "B": {"x": "2"}, "C": {"y": "3"}}`), 0o644))
 	values := map[string]string{"SLURMD_NODENAME": "n1", "A": first, "B": second, "C": first}
 	j := &job.Job{Dir: dir, Env: func(name string) string { return values[name] }}
-	argv, env, err := j.Localize([]string{first, "--a=" + first, "@" + second, first + ".bak", "/other" + first}, nil)
+	argv, env, err := j.Localize([]string{first, "--a=" + first, "@" + second, first + ".bak", "/other" + first}, nil, job.Placeholders{})
 	require.NoError(t, err)
 	a, b := filepath.Join(dir, job.RuntimeDir, "n1.A.yaml"), filepath.Join(dir, job.RuntimeDir, "n1.B.yaml")
 	require.Equal(t, []string{a, "--a=" + a, "@" + b, first + ".bak", "/other" + first}, argv)
@@ -91,6 +91,80 @@ func TestLocalizeSeveral(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
+}
+
+// fill has the placeholders of a file filled in on node n1, where the start-up command wrote a text.
+func fill(t *testing.T, text, wrote string) (filled string, argv []string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	if wrote != "" {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, job.RuntimeDir), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, job.RuntimeDir, "n1.json"), []byte(wrote), 0o644))
+	}
+	file := filepath.Join(dir, "own.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o444))
+	values := map[string]string{"SLURMD_NODENAME": "n1", "LMCACHE_CONFIG_FILE": file}
+	j := &job.Job{Dir: dir, Env: func(name string) string { return values[name] }}
+	p, err := job.ParsePlaceholders("LMCACHE_CONFIG_FILE", []string{"frontend_node=10.0.0.1", "results_dir=/a=b"})
+	require.NoError(t, err)
+	argv, env, err := j.Localize([]string{"serve", file}, nil, p)
+	same, readErr := os.ReadFile(file)
+	require.NoError(t, readErr)
+	require.Equal(t, text, string(same), "the user's file stays as it is")
+	if err != nil {
+		return "", nil, err
+	}
+	copied := filepath.Join(dir, job.RuntimeDir, "n1.LMCACHE_CONFIG_FILE.yaml")
+	require.Equal(t, []string{"LMCACHE_CONFIG_FILE=" + copied}, env)
+	require.Equal(t, []string{"serve", copied}, argv)
+	data, err := os.ReadFile(copied)
+	require.NoError(t, err)
+	return string(data), argv, nil
+}
+
+// The placeholders of a user's own file are filled in, in a copy in the run's folder: behind what a
+// start-up command wants of the node. Braces of YAML stay.
+//
+// covers: P-11, U-28, U-29
+func TestPlaceholdersOfTheUser(t *testing.T) {
+	const text = "# {unknown} in a comment, also of {frontend_node}\nurl: {frontend_node}:8300\nNIC: eth0\n" +
+		"out: '{results_dir}/x'\nextra: {\"a\": {\"b\": 1}}\nraw: {{frontend_node}}\nhome: ${HOME}\n"
+	const want = "# {unknown} in a comment, also of 10.0.0.1\nurl: 10.0.0.1:8300\nNIC: eth0\n" +
+		"out: '/a=b/x'\nextra: {\"a\": {\"b\": 1}}\nraw: {frontend_node}\nhome: ${HOME}\n"
+	got, _, err := fill(t, text, "")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	got, _, err = fill(t, text, `{"LMCACHE_CONFIG_FILE": {"eth0": "{results_dir}"}}`)
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(want, "NIC: eth0", "NIC: /a=b", 1), got, "first the start-up command, then placeholders")
+
+	_, _, err = fill(t, "a: 1\nb: {storage}\n\nc: [{frontend_node}, {rezults_dir}]", "")
+	require.ErrorContains(t, err, "own.yaml:2: unknown placeholder {storage}\n"+
+		"\thint: known: frontend_node, results_dir; write {{storage}} for braces\n")
+	require.ErrorContains(t, err, "own.yaml:4: unknown placeholder {rezults_dir}\n", "all of them are named")
+
+	none := &job.Job{Dir: t.TempDir(), Env: func(name string) string {
+		return map[string]string{"SLURMD_NODENAME": "n1", "LMCACHE_CONFIG_FILE": "/nowhere/own.yaml"}[name]
+	}}
+	_, _, err = none.Localize([]string{"serve"}, nil, job.Placeholders{Variable: "LMCACHE_CONFIG_FILE"})
+	require.ErrorContains(t, err, "LMCACHE_CONFIG_FILE: open /nowhere/own.yaml: no such file or directory")
+	_, err = job.ParsePlaceholders("X", []string{"a"})
+	require.ErrorContains(t, err, `"a" is no NAME=TEXT`)
+}
+
+func FuzzPlaceholders(f *testing.F) {
+	f.Add("a: {frontend_node}\nb: {{results_dir}}\n# {x}\n")
+	f.Add("a: {{{results_dir}}}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, _, err := fill(t, text, "")
+		if err != nil {
+			require.ErrorContains(t, err, "unknown placeholder")
+			return
+		}
+		if !strings.Contains(text, "{") {
+			require.Equal(t, text, got)
+		}
+	})
 }
 
 func FuzzLocalize(f *testing.F) {

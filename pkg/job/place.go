@@ -440,7 +440,13 @@ func (a *answers) slot(host string, w slotWord) {
 func environment(p *plan.Plan, place *run.Placement, hardware, sockets []string) string {
 	var lines []string
 	for _, r := range p.Roles {
-		lines = append(lines, render.AddrVar(r.Name)+"="+place.Nodes[r.Nodes.Offset].Addr)
+		nodes := 1
+		if r.Helper {
+			nodes = max(1, r.Nodes.Count) // clients may read the counters of each
+		}
+		for n := range nodes {
+			lines = append(lines, render.AddrVar(plan.AddrOf(r.Name, n).Addr)+"="+place.Nodes[r.Nodes.Offset+n].Addr)
+		}
 	}
 	for name, n := range place.Ports {
 		lines = append(lines, render.PortVar(name)+"="+strconv.Itoa(n))

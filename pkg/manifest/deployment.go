@@ -16,13 +16,24 @@ const (
 	httpPort     = "http"
 )
 
-// newDeployment is a service without Dynamo: a Deployment of its server, and the Service before it.
-func newDeployment(p *plan.Plan) ([]object, error) {
-	k := p.Kubernetes
-	if len(p.Roles) != 1 {
-		return nil, fmt.Errorf("a service without Dynamo has one role on Kubernetes, not %d", len(p.Roles))
+// newDeployments are a service without Dynamo: a Deployment of each role, and the Service before it.
+func newDeployments(p *plan.Plan) ([]object, error) {
+	if frontOf(p) == nil {
+		return nil, fmt.Errorf("%d roles without Dynamo have nothing that answers clients", len(p.Roles))
 	}
-	r := &p.Roles[0]
+	var list []object
+	for i := range p.Roles {
+		pair, err := newDeployment(p, &p.Roles[i])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, pair...)
+	}
+	return list, nil
+}
+
+func newDeployment(p *plan.Plan, r *plan.Role) ([]object, error) {
+	k := p.Kubernetes
 	port, ok := p.PortNamed(r.Health.Port)
 	if !ok {
 		return nil, fmt.Errorf("role %q has no port", r.Name)
@@ -38,17 +49,24 @@ func newDeployment(p *plan.Plan) ([]object, error) {
 	c.Env = merged(env, c.Env)
 	c.Ports = []containerPort{{httpPort, port.Base}}
 	c.Ready = &probe{HTTP: httpGet{cmp.Or(r.Health.Path, "/"), httpPort}, Period: 5, Threshold: 3}
-	c.Mounts = append(c.Mounts, mount{memoryVolume, "/dev/shm"})
+	if !r.Engine { // a proxy without processors would be what is measured
+		c.Resources = &resources{Requests: map[string]string{"cpu": k.Pods.ClientCPU, "memory": k.Pods.ClientMemory}}
+	} else {
+		c.Mounts = append(c.Mounts, mount{memoryVolume, "/dev/shm"})
+	}
 	spec := podOf(p, c)
 	spec.Account = new(false) // only Dynamo asks the API
-	spec.Volumes = append(spec.Volumes, volume{Name: memoryVolume,
-		Empty: &emptyDir{Medium: "Memory", Limit: cmp.Or(k.Pods.SharedMemory, defaultMemory)}})
+	if r.Engine {
+		spec.Volumes = append(spec.Volumes, volume{Name: memoryVolume,
+			Empty: &emptyDir{Medium: "Memory", Limit: cmp.Or(k.Pods.SharedMemory, defaultMemory)}})
+	}
 	match := map[string]string{plan.RunLabel: p.RunID, roleLabel: r.Name}
 	d := deployment{Replicas: r.Count(), Deadline: seconds(k.Ready), Strategy: typed{"Recreate"},
 		Selector: selector{match},
 		Template: pod{Metadata: &meta{Labels: roleLabels(p, r.Name), Annotations: k.Pods.Annotations}, Spec: spec}}
 	s := clusterService{Selector: match, Ports: []servicePort{{httpPort, port.Base}}}
-	return []object{{"apps/v1", "Deployment", newMeta(p, k.Name), d}, {"v1", "Service", newMeta(p, k.Name), s}}, nil
+	name := host(p, r.Name)
+	return []object{{"apps/v1", "Deployment", newMeta(p, name), d}, {"v1", "Service", newMeta(p, name), s}}, nil
 }
 
 // merged is one list of variables; those of own win.

@@ -54,7 +54,7 @@ func objects(p *plan.Plan) ([]object, error) {
 	case config.V1Alpha1:
 		list, err = newOldGraph(p)
 	case "":
-		list, err = newDeployment(p)
+		list, err = newDeployments(p)
 	default:
 		err = fmt.Errorf("unknown version of DynamoGraphDeployment: %q", k.Graph)
 	}
@@ -72,6 +72,9 @@ func head(p *plan.Plan) string {
 	fmt.Fprintf(&b, "# profllm %s: scenario %s, test %s, iteration %d, run %s.\n", p.Version, p.Scenario, p.Test,
 		p.Iteration, p.RunID)
 	what := "a Deployment"
+	if len(p.Roles) > 1 {
+		what += " of each role"
+	}
 	if k.Graph != "" {
 		what = "a DynamoGraphDeployment (" + k.Graph + ")"
 	}
@@ -137,7 +140,7 @@ func vars(p *plan.Plan, list []plan.Var) ([]envVar, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
-		env = append(env, envVar{v.Name, escaped(text)})
+		env = append(env, envVar{Name: v.Name, Value: escaped(text)})
 	}
 	return env, nil
 }
@@ -146,7 +149,7 @@ func vars(p *plan.Plan, list []plan.Var) ([]envVar, error) {
 func shared(p *plan.Plan) ([]envVar, error) {
 	env, err := vars(p, p.Env)
 	if m := p.Kubernetes.ModelCache; m != nil {
-		env = append(env, envVar{"HF_HOME", m.Path})
+		env = append(env, envVar{Name: "HF_HOME", Value: m.Path})
 	}
 	return env, err
 }
@@ -180,8 +183,16 @@ func newServer(p *plan.Plan, r *plan.Role) (container, error) {
 		return c, fmt.Errorf("role %q: %w", r.Name, err)
 	}
 	c.Command, c.Args = divided(escapedAll(words))
-	if c.Env, err = vars(p, r.Step.Env); err != nil {
-		return c, fmt.Errorf("role %q: %w", r.Name, err)
+	for _, v := range r.Step.Env {
+		if p.Kubernetes.Graph == "" && ofOwnPod(v.Value, r.Name) {
+			c.Env = append(c.Env, envVar{Name: v.Name, From: &envSource{fieldRef{podIP}}})
+			continue
+		}
+		one, err := vars(p, []plan.Var{v})
+		if err != nil {
+			return c, fmt.Errorf("role %q: %w", r.Name, err)
+		}
+		c.Env = append(c.Env, one...)
 	}
 	if n := len(r.GPUs); n > 0 {
 		c.Resources = &resources{Limits: map[string]string{p.Kubernetes.Pods.GPUResource: fmt.Sprint(n)}}

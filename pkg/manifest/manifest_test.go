@@ -68,6 +68,7 @@ var goldens = map[string]struct{ system, scenario string }{
 	"mocker":                 {"small.toml", "mocker"},
 	"mocker-v1alpha1":        {"old.toml", "mocker"},
 	"vllm":                   {"cluster.toml", "vllm"},
+	"vllm-disaggregated":     {"cluster.toml", "vllm-disaggregated"},
 }
 
 // covers: P-18, P-22, U-03, U-41, U-42
@@ -147,7 +148,8 @@ func TestEveryObject(t *testing.T) {
 		require.Equal(t, "Job", job["kind"])
 		require.Equal(t, 0, at(job, "spec", "backoffLimit"))
 		require.Equal(t, "Never", at(job, "spec", "template", "spec", "restartPolicy"))
-		require.Equal(t, list[0]["metadata"].(map[string]any)["name"].(string)+"-client", at(job, "metadata", "name"))
+		first := list[0]["metadata"].(map[string]any)["name"].(string)
+		require.Equal(t, strings.TrimSuffix(first, "-prefill-0")+"-client", at(job, "metadata", "name"))
 		require.NotContains(t, string(data), "HF_TOKEN")
 	}
 }
@@ -257,11 +259,53 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, "vllm/vllm-openai:v0.11.0", k.ClientImage, "vLLM's client is in the servers' image")
 }
 
+// Prefill and decode without Dynamo: a Deployment and a Service for each server, and for the proxy, which
+// is profllm's of proxy_image, or a script of the servers' image. A server listens for KV transfers at
+// the address of its pod.
+//
+// covers: P-18
+func TestPrefillAndDecode(t *testing.T) {
+	p := one(t, "cluster.toml", "vllm-disaggregated")
+	require.Equal(t, 2*2+4, p.GPUs())
+	require.Equal(t, 2, p.Replicas("prefill"))
+	list := documents(t, read(t, "vllm-disaggregated.golden.yaml"))
+	require.Len(t, list, 2*4+1)
+	for i := 0; i < 8; i += 2 {
+		require.Equal(t, "Deployment", list[i]["kind"])
+		require.Equal(t, "Service", list[i+1]["kind"])
+		require.Equal(t, at(list[i], "metadata", "name"), at(list[i+1], "metadata", "name"))
+		require.Equal(t, at(list[i], "spec", "selector", "matchLabels"), at(list[i+1], "spec", "selector"))
+		c := at(list[i], "spec", "template", "spec", "containers", 0)
+		require.Equal(t, at(c, "ports", 0, "containerPort"), at(list[i+1], "spec", "ports", 0, "port"))
+		if i < 6 {
+			require.Contains(t, at(c, "env"), map[string]any{"name": "VLLM_NIXL_SIDE_CHANNEL_HOST",
+				"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}})
+			continue
+		}
+		require.Equal(t, "registry.example/profllm:1.0.0", at(c, "image"))
+		require.Equal(t, []any{"profllm"}, at(c, "command"))
+		require.Nil(t, at(c, "resources", "limits"), "no GPU")
+		require.Equal(t, "/healthcheck", at(c, "readinessProbe", "httpGet", "path"))
+	}
+
+	plans, err := planned([]byte(strings.Replace(string(read(t, "cluster.toml")), "proxy_image", "# ", 1)),
+		[]byte(strings.Replace(string(read(t, "vllm-disaggregated.toml")), "prefill =", "proxy_script = \"/opt/toy_proxy_server.py\"\nprefill =", 1)))
+	require.NoError(t, err)
+	data, err := manifest.Render(plans[0])
+	require.NoError(t, err)
+	c := at(documents(t, data)[6], "spec", "template", "spec", "containers", 0)
+	require.Equal(t, "vllm/vllm-openai:v0.11.0", at(c, "image"))
+	require.Equal(t, []any{"python3"}, at(c, "command"))
+	name := plans[0].Kubernetes.Name
+	require.Subset(t, at(c, "args"), []any{"/opt/toy_proxy_server.py", "--prefiller-hosts", name + "-prefill-0", name + "-prefill-1",
+		"--decoder-hosts", name + "-decode"})
+}
+
 // The same scenario plans on Slurm: only the system file changes. Points of a sweep have a service
 // each.
 func TestSameScenarioOnSlurm(t *testing.T) {
 	const slurm = "name='c'\nscheduler='slurm'\ninstall_path='i'\noutput_path='o'\ndefault_partition='p'\ngpus_per_node=8\n"
-	for _, name := range []string{"aggregated", "mocker", "vllm"} {
+	for _, name := range []string{"aggregated", "mocker", "vllm", "vllm-disaggregated"} {
 		plans, err := planned([]byte(slurm), read(t, name+".toml"))
 		require.NoError(t, err, name)
 		require.Nil(t, plans[0].Kubernetes)

@@ -170,8 +170,20 @@ type containerPort struct {
 }
 
 type envVar struct {
-	Name  string `yaml:"name"`
-	Value string `yaml:"value"`
+	Name  string     `yaml:"name"`
+	Value string     `yaml:"value,omitempty"`
+	From  *envSource `yaml:"valueFrom,omitempty"`
+}
+
+// podIP is the field of a pod that is its address.
+const podIP = "status.podIP"
+
+type envSource struct {
+	Field fieldRef `yaml:"fieldRef"`
+}
+
+type fieldRef struct {
+	Path string `yaml:"fieldPath"`
 }
 
 type envFrom struct {

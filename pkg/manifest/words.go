@@ -8,11 +8,11 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// frontOf is the role that answers clients: the router, or the only server.
+// frontOf is the role that answers clients: the router or the proxy, or the only server.
 func frontOf(p *plan.Plan) *plan.Role {
 	for i := range p.Roles {
-		if p.Roles[i].Router {
-			return &p.Roles[i]
+		if r := &p.Roles[i]; r.Router || p.Kubernetes.Graph == "" && !r.Engine {
+			return r
 		}
 	}
 	if len(p.Roles) == 1 {
@@ -26,7 +26,13 @@ func host(p *plan.Plan, role string) string {
 	if p.Kubernetes.Graph == "" && len(p.Roles) == 1 {
 		return p.Kubernetes.Name
 	}
-	return p.Kubernetes.Name + "-" + strings.ToLower(role)
+	return p.Kubernetes.Name + "-" + strings.ReplaceAll(strings.ToLower(role), "_", "-")
+}
+
+// ofOwnPod reports whether a word is the address of the pod that it is given to: a server listens
+// there, which it cannot at the address of a Service.
+func ofOwnPod(w plan.Word, role string) bool {
+	return len(w) == 1 && w[0] == plan.Addr(role)
 }
 
 // resolve is a word as a pod has it: addresses are names of Services, ports are fixed.

@@ -14,13 +14,15 @@ import (
 // ranged plans prefill on one node and decode on two, whose engines can open a capture range.
 func ranged(t *testing.T, nsys string, change func(*plan.Input)) (*plan.Plan, error) {
 	t.Helper()
-	in := serving(input(t, "gpus_per_node = 4\n", "num_nodes = 3\nextra_env_vars = { B = \"mine\" }\n[Tests.nsys]\n"+nsys), nil,
+	in := serving(input(t, "gpus_per_node = 4\n",
+		"num_nodes = 3\nextra_env_vars = { B = \"mine\" }\n[Tests.nsys]\n"+nsys), nil,
 		role("prefill", plan.Slice{Count: 1}, 0), role("decode", plan.Slice{Offset: 1, Count: 2}, 0))
 	w := in.Workload.(service)
 	w.EndpointRole = "prefill"
 	w.Torch = &plan.Torch{Start: "/begin", Stop: "/end",
 		Range: func(time.Duration) ([]plan.Word, []plan.Var, error) {
-			return plan.Texts("--range"), []plan.Var{{Name: "A", Value: plan.Text("1")}, {Name: "B", Value: plan.Text("2")}}, nil
+			return plan.Texts("--range"),
+				[]plan.Var{{Name: "A", Value: plan.Text("1")}, {Name: "B", Value: plan.Text("2")}}, nil
 		}}
 	in.Workload = w
 	if change != nil {
@@ -98,7 +100,9 @@ func TestNsysCaptureRange(t *testing.T) {
 			w.Roles[0].Step.Argv = plan.Texts("serve", "--profiler-config.profiler", "torch")
 		}, true, "records nothing of prefill, whose own profiler_config lacks"},
 		"an old engine": {func(_ *plan.Input, w *plan.Service) {
-			w.Torch.Range = func(time.Duration) ([]plan.Word, []plan.Var, error) { return nil, nil, errors.New("too old") }
+			w.Torch.Range = func(time.Duration) ([]plan.Word, []plan.Var, error) {
+				return nil, nil, errors.New("too old")
+			}
 		}, false, "records nothing: too old"},
 		"another engine": {func(_ *plan.Input, w *plan.Service) { w.Torch = nil }, false, "profllm cannot have a vllm do"},
 		"several loads": {func(in *plan.Input, _ *plan.Service) {
@@ -158,7 +162,8 @@ func TestNsysSelects(t *testing.T) {
 	}
 	p, err := ranged(t, "ranks = [1]\n", nil)
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("decode").Step.Argv), "job profile --mark exp_1/decode --ranks 1 -- nsys profile ")
+	require.Contains(t, joined(p.Role("decode").Step.Argv),
+		"job profile --mark exp_1/decode --ranks 1 -- nsys profile ")
 	for nsys, want := range map[string]string{
 		"roles = [\"decod\"]": `there is no engine "decod"`, "ranks = [2]": "nsys.ranks: 2 is not from 0 to 1",
 		"nodes = [-1]": "nsys.nodes: -1 is not from 0 to 2",

@@ -45,10 +45,22 @@ func (p *Plan) check(in Input) error {
 			}
 		}
 	}
-	if err := p.checkPorts(); err != nil {
-		c.Add(source.Errorf(in.Test.CmdArgs.PosOf("port"), "cmd_args.port: %v", err).Hintf("set another cmd_args.port"))
+	if ports, err := p.checkPorts(); err != nil {
+		c.Add(noSlot(in, ports, err))
 	}
 	return c.Err()
+}
+
+// noSlot refuses ports that no slot makes usable, where the last of them that a test can move is
+// written.
+func noSlot(in Input, ports []Port, err error) error {
+	key, pos := "cmd_args.port", in.Test.CmdArgs.PosOf("port")
+	for _, port := range ports {
+		if port.Key != "" {
+			key, pos = port.Key, port.Pos
+		}
+	}
+	return source.Errorf(pos, "%s: %v", key, err).Hintf("set another %s", key)
 }
 
 // large refuses a role whose parallel sizes need more GPUs than it has. The complaint

@@ -121,13 +121,22 @@ func (p *Plan) helper(in Input, name string, t *source.Table) (Role, error) {
 
 // argv is the command; in a rehearsal a stand-in that listens at its ports.
 func (h *helper) argv(simulated bool, ports []Port) []Word {
-	command := Texts(h.Command...)
-	if !simulated {
+	names := make([]string, len(ports))
+	for i, port := range ports {
+		names[i] = port.Name
+	}
+	return Cluster{Simulated: simulated}.Helper(Texts(h.Command...), names...)
+}
+
+// Helper is the command of a process beside the servers; in a simulated run that of a stand-in that
+// listens at its ports.
+func (c Cluster) Helper(command []Word, ports ...string) []Word {
+	if !c.Simulated {
 		return command
 	}
 	argv := append([]Word{Self()}, Texts("sim", "helper")...)
-	for _, port := range ports {
-		argv = append(argv, Text("--port"), Word{PortNumber(port.Name)})
+	for _, name := range ports {
+		argv = append(argv, Text("--port"), Word{PortNumber(name)})
 	}
 	return append(append(argv, Text("--")), command...)
 }

@@ -63,7 +63,8 @@ func TestHelpersAndFiles(t *testing.T) {
 
 // Shell text that looks like a mark stays as it is.
 func TestShellTextIsNoMark(t *testing.T) {
-	for _, text := range []string{"${port:-8000}", "${path:?}", "${addr:=a}", "${path:1}", "${path:offset}", "${path: -3}"} {
+	for _, text := range []string{"${port:-8000}", "${path:?}", "${addr:=a}", "${path:1}", "${path:offset}",
+		"${path: -3}"} {
 		p, err := plan.Make(input(t, "gpus_per_node = 4\n", "[Tests.extra_env_vars]\nA = \""+text+"\"\n"))
 		require.NoError(t, err, text)
 		i := slices.IndexFunc(p.Env, func(v plan.Var) bool { return v.Name == "A" })

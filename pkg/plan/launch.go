@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -70,8 +71,8 @@ func (p *Plan) launch(in Input) error {
 	if x, ok := in.Launcher.(exposer); ok && x.Exposes() {
 		inside = p.expose(&box)
 	}
-	var errs []error
-	refused := map[string]bool{}
+	var said []string
+	refused := map[string][]string{} // the steps of each complaint
 	for _, s := range p.steps() {
 		if !s.Container {
 			continue
@@ -79,9 +80,12 @@ func (p *Plan) launch(in Input) error {
 		s.Env = append(slices.Clone(inside), s.Env...)
 		wrapped, err := in.Launcher.Wrap(*s, box.of(s.Image))
 		if err != nil {
-			if said := err.Error(); !refused[said] { // of one mount, every step complains
-				refused[said] = true
-				errs = append(errs, source.Errorf(in.Test.PosOf("launcher"), "launcher %s: %v", in.LauncherName, err))
+			text := err.Error()
+			if refused[text] == nil {
+				said = append(said, text)
+			}
+			if !slices.Contains(refused[text], s.Name) { // a client has a step for each load
+				refused[text] = append(refused[text], s.Name)
 			}
 			continue
 		}
@@ -91,6 +95,14 @@ func (p *Plan) launch(in Input) error {
 			p.Notes = append(p.Notes,
 				fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, with the nodes' own programs", in.Test.Pos))
 		}
+	}
+	errs := make([]error, len(said))
+	for i, text := range said {
+		steps := "step " + refused[text][0]
+		if len(refused[text]) > 1 {
+			steps = "steps " + quantity.List(refused[text])
+		}
+		errs[i] = source.Errorf(in.Test.PosOf("launcher"), "launcher %s: %s: %s", in.LauncherName, steps, text)
 	}
 	return errors.Join(errs...)
 }
@@ -104,6 +116,7 @@ func (c Container) of(image string) Container {
 // mount lists what containers are given: CloudAI's mounts, and profllm's own. A path of
 // the site that a list of mounts cannot hold is an error.
 func (p *Plan) mount(in Input, install, hf string) error {
+	own := p.Mounts
 	p.Mounts = []string{p.Dir + ":/cloudai_run_results", install + ":/cloudai_install", p.Dir + ":" + p.Dir}
 	for _, m := range in.Test.Mounts {
 		text := in.workDir(m)
@@ -113,6 +126,11 @@ func (p *Plan) mount(in Input, install, hf string) error {
 					in.Test.Pos, m))
 		}
 		p.Mounts = append(p.Mounts, text)
+	}
+	for _, m := range own {
+		if !slices.Contains(p.Mounts, m) {
+			p.Mounts = append(p.Mounts, m)
+		}
 	}
 	repos := slices.Clone(in.Test.GitRepos)
 	if in.Test.ProxyRepo != nil {

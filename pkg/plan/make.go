@@ -167,6 +167,7 @@ func (p *Plan) clientNodes(in Input, service *Service) error {
 func (p *Plan) take(in Input, service Service, visible []int) {
 	p.Image, p.Roles, p.Ports = service.Image, service.Roles, service.Ports
 	p.SimulatedEngine, p.Setup, p.Files = service.SimulatedEngine, service.Setup, service.Files
+	p.Mounts = service.Mounts // mount adds the others
 	if in.System.Standalone() {
 		p.takeGPUs(visible)
 		if len(p.Roles) == 0 && service.GPUs > 0 {
@@ -386,7 +387,8 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 	for _, name := range merged.Keys() {
 		v := merged.Get(name)
 		if !validName(name) {
-			c.Addf(v.Pos, "%q cannot name an environment variable", name)
+			c.Add(source.Errorf(v.Pos, "%q cannot name an environment variable", name).
+				Hintf("use letters, digits and _, not starting with a digit"))
 			continue
 		}
 		word, ref, err := envWord(name, v)
@@ -403,7 +405,7 @@ func (p *Plan) environment(in Input) (visible []int, secrets []asked, err error)
 					Hintf("write the ids, such as \"0-3\""))
 			} else if strings.TrimSpace(s) != "" {
 				if visible, err = ParseGPUs(s); err != nil {
-					c.Addf(v.Pos, "CUDA_VISIBLE_DEVICES: %v", err)
+					c.Add(source.Errorf(v.Pos, "CUDA_VISIBLE_DEVICES: %v", err).Hintf("write the ids, such as \"0-3\""))
 				}
 			}
 			continue

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -338,7 +339,8 @@ proxy_script_repo = { url = "https://h/p.git", commit = "2" }
 `))
 	require.NoError(t, err)
 	want := []string{
-		"/out/s/a/0:/cloudai_run_results", "/home/u/install:/cloudai_install", "/out/s/a/0:/out/s/a/0", "/a:/b", "/home/u:/c", "/home/u/d/e:/f:ro", "/home/u/x:/y", "$X:/g",
+		"/out/s/a/0:/cloudai_run_results", "/home/u/install:/cloudai_install", "/out/s/a/0:/out/s/a/0", "/a:/b",
+		"/home/u:/c", "/home/u/d/e:/f:ro", "/home/u/x:/y", "$X:/g",
 		"/home/u/install/vllm__f_x:/vllm", "/home/u/install/b__1:/git/b__1", "/home/u/install/p__2:/git/p__2",
 		"/home/u/hf:/root/.cache/huggingface", "/home/u/hf:/home/u/hf", "/home/u/topo.xml:/home/u/topo.xml",
 	}
@@ -412,8 +414,15 @@ func TestLauncherComplaints(t *testing.T) {
 	in := input(t, "", "")
 	in.Launcher = broken{}
 	_, err := plan.Make(in)
-	require.ErrorContains(t, err, `s.toml:2:3: launcher box: no "serve" today`)
-	require.ErrorContains(t, err, `s.toml:2:3: launcher box: no "bench" today`)
+	require.ErrorContains(t, err, `s.toml:2:3: launcher box: step serve: no "serve" today`)
+	require.ErrorContains(t, err, `s.toml:2:3: launcher box: step bench: no "bench" today`)
+
+	in = input(t, "", "")
+	in.Launcher = launcherFunc(func(s plan.Step, _ plan.Container) (plan.Step, error) {
+		return s, errors.New("no such image")
+	})
+	_, err = plan.Make(in)
+	require.EqualError(t, err, "s.toml:2:3: launcher box: steps serve and bench: no such image", "once for all steps")
 }
 
 type broken struct{}

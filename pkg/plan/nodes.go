@@ -94,6 +94,7 @@ type resolver struct {
 	taken    map[string]bool
 	excluded map[string]bool
 	used     map[string]bool // hosts that an item of this test has
+	groups   map[string]bool // hosts that the site's groups name, nil: not yet read
 	notes    []string
 	c        source.Complaints
 }
@@ -113,7 +114,7 @@ func (r *resolver) expand(key, list string) []string {
 // explicit takes the hosts of a list, in whatever state they are: whoever names
 // a host means it.
 func (r *resolver) explicit(list string) []string {
-	var hosts []string
+	var hosts, strange []string
 	for _, h := range r.expand("nodes", list) {
 		if r.excluded[h] || r.used[h] {
 			continue
@@ -122,13 +123,37 @@ func (r *resolver) explicit(list string) []string {
 		hosts = append(hosts, h)
 		switch state, known := r.inv[h]; {
 		case r.inv == nil:
+			if !r.grouped(h) {
+				strange = append(strange, h)
+			}
 		case !known:
 			r.notef("Slurm does not list node %s", h)
 		case !slices.Contains(waitStates, state):
 			r.notef("node %s is %s; the job waits until the node is available", h, state)
 		}
 	}
+	if len(strange) > 0 {
+		r.notef("no group of the system file names %s: spelt wrong, or left out there", hostlist.Format(strange))
+	}
 	return hosts
+}
+
+// grouped reports whether a group of the site names a host, or no group names any.
+func (r *resolver) grouped(host string) bool {
+	if r.groups == nil {
+		r.groups = map[string]bool{}
+		for _, p := range r.sys.Partitions {
+			for _, g := range p.Groups {
+				for _, list := range g.Nodes {
+					hosts, _ := hostlist.Expand(list) // what reads the system file complains
+					for _, h := range hosts {
+						r.groups[h] = true
+					}
+				}
+			}
+		}
+	}
+	return len(r.groups) == 0 || r.groups[host]
 }
 
 // group picks the nodes of PARTITION:GROUP:COUNT.

@@ -55,6 +55,9 @@ func set(hosts ...string) map[string]bool {
 	return m
 }
 
+// strange is the end of a note about hosts that no group of the site names.
+const strange = ": spelt wrong, or left out there"
+
 // covers: CD-1, CD-2
 func TestResolveNodes(t *testing.T) {
 	idle := inventory(map[string]string{"n[1-6,10]": "IDLE"})
@@ -69,12 +72,14 @@ func TestResolveNodes(t *testing.T) {
 		want           string
 		notes          []string // without the position
 	}{
-		"none":                    {},
-		"only excluded":           {exclude: []string{"n[1-3]"}},
-		"lists, order kept":       {items: []string{"b[2-3],b10", "a1"}, want: "b2 b3 b10 a1"},
-		"lists, first counts":     {items: []string{"n[1-3]", "n2,n4"}, want: "n1 n2 n3 n4"},
-		"lists, excluded":         {items: []string{"n[1-4]"}, exclude: []string{"n[2-3]", "x"}, want: "n1 n4"},
-		"racks":                   {items: []string{"rack[1-2]n[1-2]-ib"}, exclude: []string{"rack1n1-ib"}, want: "rack1n2-ib rack2n1-ib rack2n2-ib"},
+		"none":          {},
+		"only excluded": {exclude: []string{"n[1-3]"}},
+		"lists, order kept": {items: []string{"b[2-3],b10", "a1"}, want: "b2 b3 b10 a1",
+			notes: []string{"no group of the system file names b[2-3,10]" + strange, "no group of the system file names a1" + strange}},
+		"lists, first counts": {items: []string{"n[1-3]", "n2,n4"}, want: "n1 n2 n3 n4"},
+		"lists, excluded":     {items: []string{"n[1-4]"}, exclude: []string{"n[2-3]", "x"}, want: "n1 n4"},
+		"racks": {items: []string{"rack[1-2]n[1-2]-ib"}, exclude: []string{"rack1n1-ib"}, want: "rack1n2-ib rack2n1-ib rack2n2-ib",
+			notes: []string{"no group of the system file names rack1n2-ib,rack2n1-ib,rack2n2-ib" + strange}},
 		"declared order":          {items: []string{"gpu:g:3"}, inv: idle, want: "n5 n6 n1"},
 		"max_avail":               {items: []string{"gpu:g:max_avail"}, inv: idle, want: "n5 n6 n1 n2 n3 n4 n10"},
 		"excluded from the group": {items: []string{"gpu:g:2"}, exclude: []string{"n[5-6]"}, inv: idle, want: "n1 n2"},

@@ -70,7 +70,7 @@ func deploy(in Input, k *config.Kubernetes) (Service, error) {
 		return Service{}, err
 	}
 	return w.Deploy(Cluster{Nodes: nodes, GPUsPerNode: in.System.GPUsPerNode, Dir: RunVolume, RunID: in.RunID,
-		API: k.DynamoAPI})
+		API: k.DynamoAPI, ProxyImage: k.ProxyImage})
 }
 
 // newKubernetes is what the system says of the place.

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"slices"
+
+	"github.com/profllm/profllm/pkg/source"
 )
 
 // Slots is the number of port slots. A job takes one; every port of the job
@@ -35,6 +37,9 @@ type Port struct {
 	Step  int    `json:"step"`
 	Count int    `json:"count"`
 	Role  string `json:"role"` // on whose nodes it must be free
+
+	Key string     `json:"-"` // the key that sets its base, "": cmd_args.port
+	Pos source.Pos `json:"-"` // where that is written
 }
 
 // String is the first port number before the slot is known: 8300 + slot.
@@ -69,26 +74,32 @@ func FirstSlot(jobID int) int {
 // UsableSlot says why a slot cannot be used, or nil: a port outside 1024-65535,
 // in Ray's worker range on a node of Ray's, or used twice on one node by the plan itself.
 func (p *Plan) UsableSlot(slot int) error {
+	_, err := p.badPorts(slot)
+	return err
+}
+
+// badPorts says why a slot cannot be used, and which ports are in the way.
+func (p *Plan) badPorts(slot int) ([]Port, error) {
 	owners := map[int][]Port{}
 	for _, port := range p.Ports {
 		ray := p.besideRay(port)
 		for n := port.At(slot); n < port.At(slot)+port.Count; n++ {
 			switch {
 			case n < 1024 || n > 65535:
-				return fmt.Errorf("port %q is %d, outside 1024-65535", port.Name, n)
+				return []Port{port}, fmt.Errorf("port %q is %d, outside 1024-65535", port.Name, n)
 			case ray != "" && rayWorkers.Has(n):
-				return fmt.Errorf("port %q is %d, in the range %s of Ray's workers, which run on the nodes of %q",
+				return []Port{port}, fmt.Errorf("port %q is %d, in the range %s of Ray's workers, which run on the nodes of %q",
 					port.Name, n, rayWorkers, ray)
 			}
 			for _, other := range owners[n] {
 				if p.meet(other.Role, port.Role) {
-					return fmt.Errorf("ports %q and %q are both %d", other.Name, port.Name, n)
+					return []Port{other, port}, fmt.Errorf("ports %q and %q are both %d", other.Name, port.Name, n)
 				}
 			}
 			owners[n] = append(owners[n], port)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // UsableSlots lists the usable slots from first on, in a ring. Those without a port in
@@ -134,9 +145,9 @@ func (p *Plan) meet(a, b string) bool {
 	return x == nil || y == nil || x.Nodes.Offset < y.Nodes.End() && y.Nodes.Offset < x.Nodes.End()
 }
 
-// checkPorts refuses a plan for which no slot is usable, and notes if every usable
+// checkPorts refuses a plan for which no slot is usable, with the ports that are in the way, and notes if every usable
 // slot has a port that an outgoing connection may take.
-func (p *Plan) checkPorts() error {
+func (p *Plan) checkPorts() ([]Port, error) {
 	var risky *Port
 	for slot := range Slots {
 		if p.UsableSlot(slot) != nil {
@@ -144,16 +155,17 @@ func (p *Plan) checkPorts() error {
 		}
 		in := p.portIn(slot, Ephemeral)
 		if in == nil {
-			return nil
+			return nil, nil
 		}
 		if risky == nil {
 			risky = in
 		}
 	}
 	if risky == nil {
-		return fmt.Errorf("none of the %d port slots is usable: %w", Slots, p.UsableSlot(0))
+		ports, err := p.badPorts(0)
+		return ports, fmt.Errorf("none of the %d port slots is usable: %w", Slots, err)
 	}
 	p.Notes = append(p.Notes, fmt.Sprintf("port %q is %d plus the job's slot (0-%d), but Linux uses ports %s for outgoing connections by default, so one of these may take the port before the server starts",
 		risky.Name, risky.Base, Slots-1, Ephemeral))
-	return nil
+	return nil, nil
 }

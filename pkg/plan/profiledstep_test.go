@@ -14,7 +14,8 @@ func TestCaptureStepsVariables(t *testing.T) {
 	w := in.Workload.(service)
 	w.Service = plan.Service{Image: w.Image, Model: "m", Steps: []plan.Step{{Name: "step", Nodes: plan.Slice{Count: 1},
 		Argv: plan.Texts("measure"), Profile: &plan.Profilable{Range: func() ([]plan.Word, []plan.Var, error) {
-			return plan.Texts("--range"), []plan.Var{{Name: "A", Value: plan.Text("1")}, {Name: "B", Value: plan.Text("2")}}, nil
+			return plan.Texts("--range"),
+				[]plan.Var{{Name: "A", Value: plan.Text("1")}, {Name: "B", Value: plan.Text("2")}}, nil
 		}}}}}
 	in.Workload = w
 	p, err := plan.Make(in)

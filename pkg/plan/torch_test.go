@@ -16,7 +16,8 @@ func traced(t *testing.T, site, more string, change func(*plan.Input)) (*plan.Pl
 	one := plan.Slice{Count: 1}
 	proxy := role("proxy", one)
 	proxy.Engine, proxy.Step.Argv = false, plan.Texts("proxy")
-	in := serving(input(t, "gpus_per_node = 4\n"+site, more), nil, role("prefill", one, 0), role("decode", one, 1), proxy)
+	in := serving(input(t, "gpus_per_node = 4\n"+site, more), nil, role("prefill", one, 0), role("decode", one, 1),
+		proxy)
 	w := in.Workload.(service)
 	w.EndpointRole = "proxy"
 	w.Torch = &plan.Torch{Start: "/begin", Stop: "/end",
@@ -36,7 +37,8 @@ func traced(t *testing.T, site, more string, change func(*plan.Input)) (*plan.Pl
 //
 // covers: PRF-1, PRF-2, PRF-12
 func TestTorchProfiler(t *testing.T) {
-	p, err := traced(t, "", "extra_env_vars = { B = \"mine\" }\n[Tests.torch_profiler]\nstop_limit = \"90s\"\nrecord_shapes = true\n", nil)
+	p, err := traced(t, "",
+		"extra_env_vars = { B = \"mine\" }\n[Tests.torch_profiler]\nstop_limit = \"90s\"\nrecord_shapes = true\n", nil)
 	require.NoError(t, err)
 	require.Equal(t, &plan.Tracing{Start: "/begin", Stop: "/end", Limit: plan.Seconds(90 * time.Second)}, p.Tracing)
 	for _, name := range []string{"prefill", "decode"} {

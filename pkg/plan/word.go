@@ -14,7 +14,7 @@ type Word []Part
 // Part is a piece of a Word. Exactly one field is set.
 type Part struct {
 	Text string `json:"text,omitempty"`
-	Addr string `json:"addr,omitempty"` // address of the first node of the named role
+	Addr string `json:"addr,omitempty"` // address of the first node of the named role; role+N: of node N behind it
 	Port string `json:"port,omitempty"` // the named port
 	Self bool   `json:"self,omitempty"` // profllm itself, as the nodes see it
 	// a secret: the named variable of the submitting shell; in plans before Step.Secrets
@@ -37,6 +37,14 @@ func Texts(list ...string) []Word {
 
 // Addr is the address of the first node of a role.
 func Addr(role string) Part { return Part{Addr: role} }
+
+// AddrOf is the address of node n of a role beside the servers, from 0 on.
+func AddrOf(role string, n int) Part {
+	if n == 0 {
+		return Addr(role)
+	}
+	return Part{Addr: fmt.Sprintf("%s+%d", role, n)}
+}
 
 // PortNumber is the port of that name.
 func PortNumber(name string) Part { return Part{Port: name} }

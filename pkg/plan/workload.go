@@ -40,6 +40,7 @@ type Cluster struct {
 	RunID        string
 	Simulated    bool
 	API          string // version of DynamoGraphDeployment; for a Deployer only
+	ProxyImage   string // image with profllm, "": none; for a Deployer only
 }
 
 // All is the whole allocation.
@@ -84,6 +85,7 @@ type Service struct {
 	GPUs          int            // of each node that these steps use; 0: not known
 	Setup         []Step         // before any role starts
 	Files         []File         // that the job writes before
+	Mounts        []string       // that containers need besides the test's own
 	Roles         []Role
 	Ports         []Port
 	Image         string

@@ -65,14 +65,16 @@ extra_args = ["--x", "y z"]
 
 	p, err = wrapped(t, elsewhere+"[Tests.nsys]\nnsys_binary = \"/opt/nsys\"\noutput = \"/elsewhere/x\"", true)
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("serve").Step.Argv), " -- nsys profile -o /elsewhere/x-serve-0-%q{SLURMD_NODENAME} env ",
+	require.Contains(t, joined(p.Role("serve").Step.Argv),
+		" -- nsys profile -o /elsewhere/x-serve-0-%q{SLURMD_NODENAME} env ",
 		"a rehearsal has its own nsys")
 	require.Equal(t, "/elsewhere/x-serve-0", p.Role("serve").Report)
 
 	two := role("serve", plan.Slice{Count: 2}, 0)
 	p, err = plan.Make(serving(input(t, "gpus_per_node = 4\n", "num_nodes = 2\n[Tests.nsys]\n"), nil, two))
 	require.NoError(t, err)
-	require.Contains(t, joined(p.Role("serve").Step.Argv), " -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID}-%q{SLURMD_NODENAME} ",
+	require.Contains(t, joined(p.Role("serve").Step.Argv),
+		" -o /out/s/a/0/raw/nsys-serve-%q{SLURM_PROCID}-%q{SLURMD_NODENAME} ",
 		"a report of each rank on each host, whose names are known there only")
 	require.Equal(t, "raw/nsys-serve-0", p.Role("serve").Report)
 
@@ -127,7 +129,9 @@ func TestVizTracer(t *testing.T) {
 //
 // covers: CTR-6
 func TestReportsMounted(t *testing.T) {
-	for profiler, file := range map[string]string{"nsys": "/elsewhere/x-serve-0*.nsys-rep", "viztracer": "/elsewhere/x-serve-0.json"} {
+	for profiler, file := range map[string]string{
+		"nsys": "/elsewhere/x-serve-0*.nsys-rep", "viztracer": "/elsewhere/x-serve-0.json",
+	} {
 		output := "[Tests." + profiler + "]\noutput = \"/elsewhere/x\"\n"
 		in := func(mounts string) plan.Input {
 			in := input(t, "gpus_per_node = 4\n", mounts+output)
@@ -138,7 +142,8 @@ func TestReportsMounted(t *testing.T) {
 		}
 		for _, mounts := range []string{"", "extra_container_mounts = [\"/elsewhere:/x\", \"/other:/elsewhere\"]\n"} {
 			_, err := plan.Make(in(mounts))
-			require.ErrorContains(t, err, "output: serve writes "+file+" in its container, where /elsewhere is not mounted at its own path")
+			require.ErrorContains(t, err,
+				"output: serve writes "+file+" in its container, where /elsewhere is not mounted at its own path")
 			require.ErrorContains(t, err, `add "/elsewhere:/elsewhere" to extra_container_mounts`)
 			require.Regexp(t, `^s\.toml:\d+:1: `, err.Error())
 		}
@@ -185,7 +190,8 @@ func TestTracesMounted(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		require.ErrorContains(t, err, "s.toml:2:3: serve writes its traces to /traces in its container, where this folder is not mounted", name)
+		require.ErrorContains(t, err,
+			"s.toml:2:3: serve writes its traces to /traces in its container, where this folder is not mounted", name)
 		require.ErrorContains(t, err, `add "/traces:/traces" to extra_container_mounts`)
 	}
 }
@@ -203,7 +209,8 @@ func TestMountsUnread(t *testing.T) {
 			p, err := plan.Make(input(t, "gpus_per_node = 4\n"+c.site, c.test+more))
 			require.NoError(t, err)
 			require.Regexp(t, `s\.toml:\d+:\d+: .*serve writes .*/elsewhere.* mounted.*: .*`+
-				`, unless container_args, extra_srun_args or container_mount_home mount it`, strings.Join(p.Notes, "\n"))
+				`, unless container_args, extra_srun_args or container_mount_home mount it`,
+				strings.Join(p.Notes, "\n"))
 			require.NotContains(t, strings.Join(p.Notes, "\n"), "extra_container_mounts")
 		}
 	}

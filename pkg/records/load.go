@@ -281,7 +281,7 @@ func (l *loader) run(dir string) {
 
 func (l *loader) add(r Run) {
 	l.seen[r.Dir] = true
-	r.ordinal = strings.Split(filepath.ToSlash(r.Dir), "/")
+	r.order()
 	l.runs = append(l.runs, r)
 }
 

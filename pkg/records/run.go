@@ -2,6 +2,8 @@ package records
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/hostlist"
@@ -127,3 +129,19 @@ func (r *Run) Unfit(k Kind) string {
 	}
 	return ""
 }
+
+// Rebase names the run as if it had been read from another folder: every path below from is one below to.
+func (r *Run) Rebase(from, to string) {
+	for _, path := range []*string{&r.Dir, &r.Job, &r.Series} {
+		switch rest, below := strings.CutPrefix(*path, from); {
+		case below && (rest == "" || rest[0] == filepath.Separator):
+			*path = filepath.ToSlash(to + rest)
+		case *path == filepath.Dir(from):
+			*path = filepath.ToSlash(filepath.Dir(to))
+		}
+	}
+	r.order()
+}
+
+// order takes the run's place among others from its folder.
+func (r *Run) order() { r.ordinal = strings.Split(filepath.ToSlash(r.Dir), "/") }

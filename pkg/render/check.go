@@ -27,7 +27,7 @@ var (
 // hide an exported variable; and those that bash computes or keeps read-only
 // (bash(1), "Shell Variables").
 var scriptVars = strings.Fields(`
-	RUN PROFLLM GUARD ROLES CLIENT PHASES FINISHING LATE POST BOX BOX2 BOX3 BOX4 SLURM_EXPORT_ENV
+	RUN PROFLLM GUARD ROLES CLIENT PHASES FINISHING LATE POST LAUNCH ENGINE BOX BOX2 BOX3 BOX4 SLURM_EXPORT_ENV
 	name pid code role ends
 	_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_LINENO BASH_SOURCE
 	BASH_SUBSHELL BASH_VERSINFO BASH_VERSION DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD IFS LINENO
@@ -41,9 +41,7 @@ func check(p *plan.Plan) error {
 	c.match(safeName, "run ID", p.RunID)
 	c.match(safeText, "version", p.Version)
 	c.noPercent("run", p.Dir)
-	for _, name := range scriptVars {
-		c.taken[name] = true
-	}
+	c.takes(scriptVars)
 	for _, port := range p.Ports {
 		c.match(safeVar, "port", port.Name)
 		c.taken[PortVar(port.Name)] = true
@@ -53,7 +51,8 @@ func check(p *plan.Plan) error {
 	}
 	for i := range p.Roles {
 		c.match(safeVar, "role", p.Roles[i].Name)
-		c.taken[AddrVar(p.Roles[i].Name)], c.taken[CommandVar(p.Roles[i].KindName())] = true, true
+		c.taken[AddrVar(p.Roles[i].Name)] = true
+		c.takes(CommandVars(p.Roles[i].KindName()))
 		c.step(&p.Roles[i].Step)
 	}
 	for _, name := range p.Job.Export {
@@ -73,7 +72,7 @@ func check(p *plan.Plan) error {
 			c.match(safePart, "load", p.Loads[i].Name)
 		}
 		for j := range p.Loads[i].Clients {
-			c.taken[CommandVar(p.Loads[i].Clients[j].Name)] = true
+			c.takes(CommandVars(p.Loads[i].Clients[j].Name))
 			c.step(&p.Loads[i].Clients[j])
 		}
 	}
@@ -88,6 +87,13 @@ type checker struct {
 }
 
 func (c *checker) add(err error) { c.errs = append(c.errs, err) }
+
+// takes notes variables that the script sets.
+func (c *checker) takes(names []string) {
+	for _, name := range names {
+		c.taken[name] = true
+	}
+}
 
 func (c *checker) match(pattern *regexp.Regexp, what, value string) {
 	if !pattern.MatchString(value) {

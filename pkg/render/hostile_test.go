@@ -174,7 +174,8 @@ func TestHostileValuesAreInert(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			values := inToml()
 			extra := "served_model_name = " + tomlList(t, values) + "\ntext = " + toml(t, c.model) +
-				"\nempty = \"\"\noff = false\ntable = { " + toml(t, "k '$(touch x)") + " = " + toml(t, "v\n\"'`touch x`") + " }\n"
+				"\nempty = \"\"\noff = false\ntable = { " + toml(t, "k '$(touch x)") + " = " +
+				toml(t, "v\n\"'`touch x`") + " }\n"
 			var env strings.Builder
 			for i, v := range values {
 				fmt.Fprintf(&env, "HOSTILE_%d = %s\n", i, toml(t, v))

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -49,8 +50,11 @@ func word(w plan.Word) (string, error) {
 	return b.String(), nil
 }
 
-// AddrVar is the shell variable that holds the address of a role's first node.
-func AddrVar(role string) string { return strings.ToUpper(role) + "_ADDR" }
+// AddrVar is the shell variable that holds the address of a role's first node, or of another one
+// that is named role+N.
+func AddrVar(role string) string {
+	return strings.ReplaceAll(strings.ToUpper(role), "+", "_NODE_") + "_ADDR"
+}
 
 // PortVar is the shell variable that holds the number of a port.
 func PortVar(port string) string { return strings.ToUpper(port) + "_PORT" }
@@ -120,7 +124,7 @@ func wrap(words []string, form func(string) string) []string {
 	for i := 0; i < len(words); {
 		unit, option := form(words[i]), strings.HasPrefix(words[i], "-")
 		i++
-		for i < len(words) && option && !strings.HasPrefix(words[i], "-") {
+		for i < len(words) && option && !strings.HasPrefix(words[i], "-") && !apart(words[i-1], words[i]) {
 			unit += " " + form(words[i])
 			i++
 		}
@@ -139,6 +143,15 @@ func wrap(words []string, form func(string) string) []string {
 	}
 	return lines
 }
+
+// apart reports whether a line may end between two words although the first is an option: it has
+// its value, and a variable follows.
+func apart(option, next string) bool {
+	return strings.Contains(option, "=") && assignment.MatchString(next)
+}
+
+// assignment is a variable with its value.
+var assignment = regexp.MustCompile(`^'?[A-Za-z_][A-Za-z0-9_]*=`)
 
 // rankWait is how long the other ranks of a role may outlive one that ended.
 const rankWait = 5 * time.Second

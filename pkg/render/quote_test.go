@@ -13,11 +13,13 @@ import (
 
 // hostile are values that a careless printer of shell gets wrong.
 var hostile = []string{
-	"", " ", "a b", "'", `"`, "''", `'"'"'`, `\`, `\\`, `\'`, "a\nb", "\n", "\n\n", "a\n", "\t", "a\tb", "\r", "a\r\nb", "\r\n",
-	"$(touch x)", "`touch x`", "$((1+1))", "${HOME}", "$HOME", "$$", "$", "$'a'", `$"a"`, ";", "; touch x", "& touch x", "&& touch x",
-	"| touch x", "> x", "< x", "<(touch x)", "(touch x)", "{a,b}", "~", "~root", "a=~", "*", "?", "[a-z]", "!", "!!", "#", "# x", "a #b",
-	"-", "--", "-n", "--help", "-rf", "=", "a=b", "A=$(touch x)", "%s", "\\n", "$'\\n'", "\a\b\x1b[31m\x7f", "é", "日本語", "🙂", "\u2028", "\u00a0", "\ufeff",
-	"\xff", "\xc3", "\xc3\x28", "a\xffb'c", "\xf0\x9f\x99", "\x80'", "EOF", "if", "'; touch x; '", "'$(touch x)'", "\"$(touch x)\"", "a\\\nb", "]", "[[", "}",
+	"", " ", "a b", "'", `"`, "''", `'"'"'`, `\`, `\\`, `\'`, "a\nb", "\n", "\n\n", "a\n", "\t", "a\tb", "\r",
+	"a\r\nb", "\r\n", "$(touch x)", "`touch x`", "$((1+1))", "${HOME}", "$HOME", "$$", "$", "$'a'", `$"a"`, ";",
+	"; touch x", "& touch x", "&& touch x", "| touch x", "> x", "< x", "<(touch x)", "(touch x)", "{a,b}", "~",
+	"~root", "a=~", "*", "?", "[a-z]", "!", "!!", "#", "# x", "a #b", "-", "--", "-n", "--help", "-rf", "=", "a=b",
+	"A=$(touch x)", "%s", "\\n", "$'\\n'", "\a\b\x1b[31m\x7f", "é", "日本語", "🙂", "\u2028", "\u00a0", "\ufeff", "\xff",
+	"\xc3", "\xc3\x28", "a\xffb'c", "\xf0\x9f\x99", "\x80'", "EOF", "if", "'; touch x; '", "'$(touch x)'",
+	"\"$(touch x)\"", "a\\\nb", "]", "[[", "}",
 }
 
 // words asks a real bash what it reads.

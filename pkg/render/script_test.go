@@ -65,16 +65,19 @@ func TestDirectives(t *testing.T) {
 		SbatchArgs: []string{"--mail-type=END", "-H", `--comment "a b" # c`},
 	}
 	require.Equal(t, []string{
-		"--job-name=a.exp_1", "--comment=profllm:exp_1", "--output=/out/s/a/0/stdout.txt", "--error=/out/s/a/0/stderr.txt", "--open-mode=append",
-		"--partition=gpu", "--account=acc", "--qos=high", "--reservation=r", "--constraint=[(a100&ib)*1|h100!x]", "--distribution=block:cyclic",
-		"--nodes=2", "--nodelist=n1,n2", "--gres=gpu:8", "--ntasks-per-node=4", "--exclusive", "--time=1-01:00:00", "--signal=B:TERM@90",
+		"--job-name=a.exp_1", "--comment=profllm:exp_1", "--output=/out/s/a/0/stdout.txt",
+		"--error=/out/s/a/0/stderr.txt", "--open-mode=append", "--partition=gpu", "--account=acc", "--qos=high",
+		"--reservation=r", "--constraint=[(a100&ib)*1|h100!x]", "--distribution=block:cyclic", "--nodes=2",
+		"--nodelist=n1,n2", "--gres=gpu:8", "--ntasks-per-node=4", "--exclusive", "--time=1-01:00:00",
+		"--signal=B:TERM@90",
 		"--mail-type=END", "-H", `--comment "a b" # c`,
 	}, directives(rendered(t, p)))
 
 	p = sample()
 	p.Job.Exclude = []string{"n[1-3]", "x9"}
 	require.Equal(t, []string{
-		"--job-name=a.exp_1", "--comment=profllm:exp_1", "--output=/out/s/a/0/stdout.txt", "--error=/out/s/a/0/stderr.txt", "--open-mode=append",
+		"--job-name=a.exp_1", "--comment=profllm:exp_1", "--output=/out/s/a/0/stdout.txt",
+		"--error=/out/s/a/0/stderr.txt", "--open-mode=append",
 		"--nodes=1", "--exclude=n[1-3],x9",
 	}, directives(rendered(t, p)), "what is not set is not asked for")
 }
@@ -94,7 +97,8 @@ func TestDirectivesCannotBeInjected(t *testing.T) {
 	}
 	for name, set := range fields {
 		for _, value := range []string{
-			"a\n#SBATCH --nodes=99", "a\ntouch x", "a\r", "a --nodes=99", "a\t--nodes=99", `a"b`, "a'b", "a#b", `a\b`, "a;b", "a$b", "a`b", "a>b", "é", "a\x00", "a\xff", "a\u2028b", "\n",
+			"a\n#SBATCH --nodes=99", "a\ntouch x", "a\r", "a --nodes=99", "a\t--nodes=99",
+			`a"b`, "a'b", "a#b", `a\b`, "a;b", "a$b", "a`b", "a>b", "é", "a\x00", "a\xff", "a\u2028b", "\n",
 		} {
 			p := sample()
 			set(p, value)
@@ -334,7 +338,8 @@ func TestSteps(t *testing.T) {
 			require.Contains(t, text,
 				fmt.Sprintf("\nphase %s step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d ",
 					load.Phase(c.Name), c.Name, c.Nodes.Offset, c.Nodes.Count, c.Nodes.Count*per, per), s.golden)
-			require.Equal(t, c.Success != "", strings.Contains(text, ` job check --run "$RUN" --phase `+load.Phase(c.Name)+" "), s.golden)
+			require.Equal(t, c.Success != "",
+				strings.Contains(text, ` job check --run "$RUN" --phase `+load.Phase(c.Name)+" "), s.golden)
 			require.Equal(t, c.Ends && c.Tasks() > 1, strings.Contains(text, " --wait=0 "),
 				"%s: ranks that end in their own time", s.golden)
 		}

@@ -2,21 +2,15 @@ package render
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
 )
 
-// stepView is a step as the script sees it.
-type stepView struct {
-	*plan.Step
-	shared *shared
-}
-
-// shared are words that several steps have alike: the options of their container, and the command
-// of the instances of a role. The script says them once, in an array.
+// shared are words that several steps have alike: what starts their command, the options of their
+// container, the command of the instances of a role, and what several such roles share. The script
+// says them once, in an array.
 type shared struct {
 	lists []wordArray
 	of    map[*plan.Step][]int // indices of the arrays that a step has
@@ -29,19 +23,24 @@ type wordArray struct {
 	words []token
 }
 
-// token is a word of bash, and whether a line begins with it.
-type token struct {
-	word   string
-	starts bool
-}
-
 // boxes are the names of arrays with options of containers. The names belong to the script.
 var boxes = []string{"BOX", "BOX2", "BOX3", "BOX4"}
 
-// CommandVar is the array with the command of the instances of a role, or of a client in several
-// loads.
-func CommandVar(kind string) string {
-	return strings.ToUpper(strings.ReplaceAll(kind, "-", "_")) + "_COMMAND"
+// launch is the array with what starts the command of steps. An array takes a line, and saves one in
+// each step if its words do not fit on the step's first line.
+const (
+	launch      = "LAUNCH"
+	launchWidth = lineWidth / 2
+)
+
+// engine is the array with what engines of several kinds have alike.
+const engine = "ENGINE"
+
+// CommandVars are the arrays with parts of the command of the instances of a role, or of a client in
+// several loads.
+func CommandVars(kind string) []string {
+	kind = strings.ToUpper(strings.ReplaceAll(kind, "-", "_"))
+	return []string{kind + "_COMMAND", kind + "_OPTIONS"}
 }
 
 // sharedWords finds the words that steps have alike.
@@ -56,29 +55,54 @@ func sharedWords(p *plan.Plan) (*shared, error) {
 		}
 		words[step], order = list, append(order, step)
 	}
-	for _, group := range grouped(order, boxKey) {
-		if len(s.lists) == len(boxes) {
-			break
+	for _, group := range grouped(order, launchKey) {
+		run := trimmed(commonStart(listsOf(group, words)), listsOf(group, words))
+		if len(s.lists) == 0 && len(group) > 2 && width(run) >= launchWidth {
+			s.replace(launch, run, group, words)
 		}
+	}
+	names := boxes
+	for _, group := range grouped(order, boxKey) {
 		run := commonRun(listsOf(group, words))
 		if n := optionCount(group[0]); n > 0 {
 			run = words[group[0]][:n]
 		}
-		s.add(boxes[len(s.lists)], run, group, words)
+		if len(names) > 0 && s.add(names[0], run, group, words) {
+			names = names[1:]
+		}
 	}
-	kinds := map[*plan.Step]string{}
+	kinds, engines := kindsOf(p)
+	if len(engines) > 2 {
+		s.add(engine, commonRun(listsOf(engines, words)), engines, words)
+	}
+	for _, group := range grouped(order, func(step *plan.Step) string { return kinds[step] }) {
+		s.addCommand(CommandVars(kinds[group[0]]), group, words)
+	}
+	return s, nil
+}
+
+// kindsOf says of which role or client a step is an instance, and which steps are engines; none if
+// those are all of one kind.
+func kindsOf(p *plan.Plan) (kinds map[*plan.Step]string, engines []*plan.Step) {
+	kinds = map[*plan.Step]string{}
+	several := false
 	for i := range p.Roles {
-		kinds[&p.Roles[i].Step] = p.Roles[i].KindName()
+		r := &p.Roles[i]
+		kinds[&r.Step] = r.KindName()
+		if r.Engine {
+			several = several || len(engines) > 0 && kinds[engines[0]] != r.KindName()
+			engines = append(engines, &r.Step)
+		}
 	}
 	for i := range p.Loads {
 		for j := range p.Loads[i].Clients {
 			kinds[&p.Loads[i].Clients[j]] = p.Loads[i].Clients[j].Name
 		}
 	}
-	for _, group := range grouped(order, func(step *plan.Step) string { return kinds[step] }) {
-		s.add(CommandVar(kinds[group[0]]), commonRun(listsOf(group, words)), group, words)
+	if !several {
+		engines = nil
 	}
-	return s, nil
+	return kinds, engines
 }
 
 // stepsOf are the steps of the script, in its order.
@@ -125,6 +149,34 @@ func grouped(steps []*plan.Step, key func(*plan.Step) string) [][]*plan.Step {
 	return list
 }
 
+// launchKey is the same for steps that begin alike: what gives them their secrets, and the program
+// that starts their container. Options of srun are in an array of their own.
+func launchKey(s *plan.Step) string {
+	if len(s.Srun) > 0 || !s.Container && len(s.Secrets) == 0 {
+		return ""
+	}
+	return fmt.Sprint(s.Container, s.Secrets)
+}
+
+// commonStart is what all lists begin with.
+func commonStart(lists [][]token) []token {
+	n := 0
+	for n < len(lists[0]) && !slices.ContainsFunc(lists, func(list []token) bool {
+		return n >= len(list) || list[n].word != lists[0][n].word
+	}) {
+		n++
+	}
+	return lists[0][:n]
+}
+
+// width is how much of a line words take.
+func width(list []token) (n int) {
+	for _, t := range list {
+		n += len(t.word) + 1
+	}
+	return n
+}
+
 // boxKey is the same for steps whose launcher gave them the same options: of srun, where the image
 // is among them, or of a command, where it stands behind them.
 func boxKey(s *plan.Step) string {
@@ -156,19 +208,47 @@ func listsOf(group []*plan.Step, words map[*plan.Step][]token) (lists [][]token)
 
 // add makes an array of a run of words that all steps of a group have, if it takes more than a
 // line.
-func (s *shared) add(name string, run []token, group []*plan.Step, words map[*plan.Step][]token) {
-	lists := listsOf(group, words)
+func (s *shared) add(name string, run []token, group []*plan.Step, words map[*plan.Step][]token) bool {
+	run = trimmed(run, listsOf(group, words))
+	return len(lines(run)) > 1 && s.replace(name, run, group, words)
+}
+
+// trimmed is a run of words without those at its end that something belongs to which stands behind
+// them.
+func trimmed(run []token, lists [][]token) []token {
 	for len(run) > 0 && dangles(run, lists) {
 		run = run[:len(run)-1]
 	}
-	if len(lines(run)) < 2 {
+	return run
+}
+
+// addCommand makes arrays of the two longest runs of words that all steps of a group have.
+func (s *shared) addCommand(names []string, group []*plan.Step, words map[*plan.Step][]token) {
+	first := len(s.lists)
+	for _, name := range names {
+		s.add(name, commonRun(listsOf(group, words)), group, words)
+	}
+	if len(s.lists) < first+len(names) {
 		return
 	}
+	a, b := &s.lists[first], &s.lists[first+1]
+	whole, _ := tokens(group[0])
+	for i := range first {
+		whole = replaced(whole, s.lists[i].words, s.lists[i].name)
+	}
+	if index(whole, b.words) < index(whole, a.words) { // the command begins with the first
+		a.words, b.words = b.words, a.words
+	}
+}
+
+// replace makes an array of a run of words that all steps of a group have.
+func (s *shared) replace(name string, run []token, group []*plan.Step, words map[*plan.Step][]token) bool {
 	for _, step := range group {
 		words[step] = replaced(words[step], run, name)
 		s.of[step] = append(s.of[step], len(s.lists))
 	}
 	s.lists = append(s.lists, wordArray{name, run})
+	return true
 }
 
 // dangles reports whether what belongs to the last word of a run comes behind it: variables, or an
@@ -231,62 +311,6 @@ func (s *shared) words(step *plan.Step) ([]token, error) {
 	return list, nil
 }
 
-// tokens are the words of a step: srun's own options, then its launcher's, then the environment,
-// then the command.
-func tokens(s *plan.Step) ([]token, error) {
-	srun, err := wordList(s.Srun)
-	if err != nil {
-		return nil, err
-	}
-	argv, err := wordList(s.Argv)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := given(s.Secrets)
-	if err != nil {
-		return nil, err
-	}
-	var env []string
-	if len(s.Env) > 0 {
-		env = append(env, "env")
-	}
-	for _, v := range s.Env {
-		q, err := word(v.Value)
-		if err != nil {
-			return nil, err
-		}
-		env = append(env, v.Name+"="+q)
-	}
-	var list []token
-	short := len(strings.Join(env, " ")) < lineWidth/3 // then the command follows on its line
-	for _, part := range [][]string{srun, secrets, env, argv} {
-		for i, w := range part {
-			list = append(list, token{w, i == 0})
-		}
-	}
-	if n := len(list) - len(argv); short && len(env) > 0 && len(argv) > 0 {
-		list[n].starts = false
-	}
-	return list, nil
-}
-
-// lines breaks words into lines.
-func lines(list []token) []string { return linesAs(list, func(word string) string { return word }) }
-
-// linesAs breaks words into lines, and writes each in another form. The words themselves say where
-// a line can end.
-func linesAs(list []token, form func(string) string) []string {
-	var out []string
-	for i := 0; i < len(list); {
-		part := []string{list[i].word}
-		for i++; i < len(list) && !list[i].starts; i++ {
-			part = append(part, list[i].word)
-		}
-		out = append(out, wrap(part, form)...)
-	}
-	return out
-}
-
 // Shared are the arrays, for a template that prints them before its first step.
 func (v view) Shared() []wordArray {
 	v.shared.said = true
@@ -324,33 +348,4 @@ func quotedCommas(word string) string {
 		b.WriteByte(r)
 	}
 	return b.String()
-}
-
-// command writes one step, broken into lines at options.
-func command(s stepView) (string, error) {
-	head := fmt.Sprintf(`step --job-name=%s --relative=%d --nodes=%d --ntasks=%d --ntasks-per-node=%d`,
-		s.Name, s.Nodes.Offset, s.Nodes.Count, s.Tasks(), max(s.TasksPerNode, 1))
-	switch {
-	case s.Tasks() > 1 && s.Ends:
-		head += " --wait=0"
-	case s.Tasks() > 1:
-		head += fmt.Sprintf(" --wait=%d", int(rankWait.Seconds()))
-	}
-	if path.IsAbs(s.Log) {
-		log, err := Quote(s.Log)
-		if err != nil {
-			return "", err
-		}
-		head += " --output=" + log
-	} else {
-		head += ` --output="$RUN"/` + s.Log
-	}
-	list, err := s.shared.words(s.Step)
-	if err != nil {
-		return "", err
-	}
-	if len(list) > 0 && strings.HasPrefix(list[0].word, `"${`) {
-		head, list = head+" "+list[0].word, list[1:]
-	}
-	return strings.Join(append([]string{head}, lines(list)...), " \\\n  "), nil
 }

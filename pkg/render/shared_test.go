@@ -40,7 +40,8 @@ func calls(t *testing.T, script string) []string {
 	t.Helper()
 	_, tail, ok := strings.Cut(script, "\n. ./job.env")
 	require.True(t, ok)
-	tail = strings.NewReplacer(" & wait $!", "", "; wait $!", "", " & ROLES", "; ROLES", " & CLIENT", "; CLIENT").Replace(tail)
+	tail = strings.NewReplacer(" & wait $!", "", "; wait $!", "", " & ROLES", "; ROLES",
+		" & CLIENT", "; CLIENT").Replace(tail)
 	cmd := exec.Command("bash", "-u")
 	cmd.Stdin = strings.NewReader(`true & RUN=/run PROFLLM=true PHASES=() ROLES=() CLIENT=()
 step() { printf '%q ' "$@"; echo; }

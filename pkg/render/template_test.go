@@ -50,7 +50,8 @@ func TestTemplateQuotesEverything(t *testing.T) {
 			require.Len(t, action.Pipe.Cmds, 1, "%s", action)
 			args := action.Pipe.Cmds[0].Args
 			if f, ok := args[0].(*parse.IdentifierNode); ok {
-				require.Contains(t, []string{"quote", "words", "export", "command", "array"}, f.Ident, "%s in %s", action, name)
+				require.Contains(t, []string{"quote", "words", "export", "command", "array"}, f.Ident,
+					"%s in %s", action, name)
 				require.Len(t, args, 2, "%s in %s", action, name)
 				return
 			}

@@ -142,7 +142,7 @@ func TestRedefinedMetrics(t *testing.T) {
 // Of a run that another program measured nobody knows all that was asked, so that two
 // of them are never called one configuration.
 //
-// covers: PL-X13
+// covers: PL-I4
 func TestDiffOfImportedRuns(t *testing.T) {
 	inTemp(t)
 	imported := func(r *result.Result) {

@@ -24,7 +24,7 @@ func (e *NoLogError) Error() string { return e.Err.Error() }
 // nothing follows, and lines without an end are read as well.
 func (f *Follower) More(last bool, show func(l Log, lines []string, named bool) error) error {
 	logs, err := Choose(List(f.Dir), f.Name)
-	if err != nil && (last || !mayCome(f.Dir, f.Name)) {
+	if err != nil && (last || !MayCome(f.Dir, f.Name)) {
 		return &NoLogError{err}
 	}
 	if f.followers == nil {

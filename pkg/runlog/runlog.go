@@ -172,8 +172,8 @@ func Choose(logs []Log, name string) ([]Log, error) {
 	return list, nil
 }
 
-// mayCome reports whether a run may yet get a log that a name means.
-func mayCome(dir, name string) bool {
+// MayCome reports whether a run may yet get a log that a name means.
+func MayCome(dir, name string) bool {
 	pl, err := run.ReadPlan(dir)
 	if err != nil || name == Job || strings.Contains(name, "/") { // "/": of a load or a hook
 		return true

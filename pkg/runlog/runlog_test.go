@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 	require.EqualError(t, err, "no log of \"decode\"\n\thint: known: job, serve")
 	_, err = Choose(List(dir), "srve")
 	require.EqualError(t, err, "no log of \"srve\"\n\thint: did you mean \"serve\"? known: job, serve")
-	require.True(t, mayCome(dir, "decode"), "nobody knows without a plan")
+	require.True(t, MayCome(dir, "decode"), "nobody knows without a plan")
 
 	f := Follower{Dir: dir, Name: "serve-2", Lines: 1}
 	var seen []string

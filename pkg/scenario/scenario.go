@@ -217,6 +217,13 @@ type definition struct {
 
 	Constraints *source.Table `toml:"constraints"` // What the sizes of AIDynamo's workers must keep to.
 
+	// CloudAI's AIDynamo only; read, without effect: profllm plans the service itself, and judges runs
+	// by their results.
+	Script        *source.Value `toml:"script"`
+	Repo          *source.Value `toml:"repo"`           // As script.
+	SuccessMarker *source.Value `toml:"success_marker"` // As script.
+	FailureMarker *source.Value `toml:"failure_marker"` // As script.
+
 	// Paths below cmd_args whose lists are values, not dimensions of a sweep.
 	DSEExcluded *source.Value `toml:"dse_excluded_args"`
 	// Who chooses the points: grid_search, random or tpe; default grid_search.
@@ -460,6 +467,7 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	}
 	t := Test{Pos: pos, Table: merged}
 	c.Add(source.Decode(merged, &t))
+	t.checkDynamoOnly(c)
 	t.checkPhases(c)
 	if t.Search != nil {
 		t.Search.check(merged.Table("search"), c)
@@ -578,5 +586,21 @@ func LoadTest(f File) (*Test, error) {
 	checkDefinition(t, &c)
 	test := Test{Pos: t.Pos, Table: t}
 	c.Add(source.Decode(t, &test.definition))
+	test.checkDynamoOnly(&c)
 	return &test, c.Err()
+}
+
+// dynamoTemplate is the template whose tests have keys that no other has, and dynamoOnly are those.
+const dynamoTemplate = "AIDynamo"
+
+var dynamoOnly = []string{"script", "repo", "success_marker", "failure_marker"}
+
+// checkDynamoOnly refuses keys of AIDynamo in tests of others.
+func (t *Test) checkDynamoOnly(c *source.Complaints) {
+	for _, key := range dynamoOnly {
+		if t.Table.Has(key) && t.Template != dynamoTemplate {
+			c.Add(source.Errorf(t.Table.KeyPos(key), "unknown key %q in a test of %s: only %s has it", key, t.Template,
+				dynamoTemplate).Hintf("remove it"))
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -230,4 +231,19 @@ h.toml:4:1: hook "h=1" has 2 iterations, but a hook is one run
 	hint: write repeat, or the test several times
 s.toml:7:1: phase name "a=b" cannot be used
 	hint: use letters, digits and _ . -`)
+}
+
+// Keys that CloudAI knows of AIDynamo's tests alone are read there, and unknown in every other.
+//
+// covers: P-24
+func TestKeysOfDynamoAlone(t *testing.T) {
+	for _, line := range []string{`script = "x.sh"`, `repo = { url = "u", commit = "c" }`, `success_marker = "a"`,
+		`failure_marker = "b"`} {
+		text := "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"%s\"\n" + line + "\n"
+		_, err := load(t, fmt.Sprintf(text, "AIDynamo"))
+		require.NoError(t, err, line)
+		_, err = load(t, fmt.Sprintf(text, "vllm"))
+		key, _, _ := strings.Cut(line, " ")
+		require.EqualError(t, err, `s.toml:5:1: unknown key "`+key+`" in a test of vllm: only AIDynamo has it`+"\n\thint: remove it", line)
+	}
 }

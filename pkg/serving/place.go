@@ -48,6 +48,29 @@ func (s *Test) Place(cl plan.Cluster) (list []Instance, all []int, err error) {
 	return []Instance{one}, all, nil
 }
 
+// Pods are the instances of a test whose servers have a pod each, on a node of which nobody knows more
+// than that it has the GPUs: as many as the parallel sizes of the instance need.
+func (s *Test) Pods() (list []Instance) {
+	roles := []*Role{&s.Decode}
+	if s.Disaggregated() {
+		roles = []*Role{&s.Prefill, &s.Decode}
+	}
+	for order, r := range roles {
+		for i := range max(r.replicas, 1) {
+			one := Instance{Role: *r, Name: r.Kind, Replica: i, Order: order, Nodes: plan.Slice{Count: max(r.nodes, 1)},
+				GPUs: plan.CountGPUs(r.gpusOfInstance())}
+			switch {
+			case !s.Disaggregated():
+				one.Name = single
+			case r.replicas > 1:
+				one.Name = fmt.Sprintf("%s_%d", r.Kind, i)
+			}
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
 // fitted is the test with as many GPUs for each role that names none as its instances need, and
 // the GPUs that are left to it then. If there are too few, it stays as it is, and is refused.
 func (s *Test) fitted(nodes int, all []int) (*Test, []int) {

@@ -1,7 +1,7 @@
 // Package sim is an inference engine that computes nothing: it answers as vLLM does, after
 // latencies that are known in advance, and fails when told to. It stands in for `vllm serve`,
-// `vllm bench serve`, `ray`, vLLM's GSM8K script, SGLang's programs and AIPerf, so that a plan, its
-// batch script, readiness checks, load client, parsers and record can be rehearsed without a
+// `vllm bench serve`, `ray`, vLLM's GSM8K script, SGLang's programs, NVIDIA Dynamo's frontend and
+// workers, and AIPerf, so that a plan, its batch script, readiness checks, load client, parsers and record can be rehearsed without a
 // GPU and their numbers checked against the truth.
 //
 // It is not a model of performance: nothing it reports says anything about a GPU. Whatever it
@@ -51,6 +51,15 @@
 // `python3 -m sglang.bench_serving`, or sglang.benchmark.serving, is profllm's load client over
 // /v1/completions, its result under SGLang's keys, with "simulated": true; `python3 -m
 // sglang.test.run_eval` knows --eval-name gsm8k.
+//
+// # Dynamo
+//
+// `python3 -m dynamo.vllm`, dynamo.sglang and dynamo.mocker are the same engine under Dynamo's
+// flags, at a port of its own choice, with health and counters at DYN_SYSTEM_PORT. A worker
+// registers by a file below DYN_FILE_KV, also where the plan has etcd. `python3 -m dynamo.frontend`
+// takes the registered workers in turn; where workers of prefill are among them, it asks one first
+// and hands what it says of its KV cache to decode. Its /tokenize and /detokenize are not Dynamo's:
+// the stand-in of AIPerf has no tokenizer.
 //
 // # Ray
 //

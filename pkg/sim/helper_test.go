@@ -36,5 +36,5 @@ func TestHelper(t *testing.T) {
 	require.NotContains(t, out.String(), "s3cret")
 	var stderr bytes.Buffer
 	require.Equal(t, program.Usage, Main(ctx, program.Process{Args: []string{"helper", "--port", port}, Env: env(nil), Stderr: &stderr}))
-	require.Contains(t, stderr.String(), "want --port PORT ... -- COMMAND")
+	require.Contains(t, stderr.String(), "want [--port PORT ...] -- COMMAND")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/sim/client"
+	"github.com/profllm/profllm/pkg/sim/dynamo"
 	"github.com/profllm/profllm/pkg/sim/program"
 	"github.com/profllm/profllm/pkg/sim/ray"
 	"github.com/profllm/profllm/pkg/sim/sglang"
@@ -74,6 +75,9 @@ func runPython(ctx context.Context, p program.Process, args []string) int {
 	if args[0] == "-c" && len(args) > 1 && strings.HasPrefix(args[1], tool.RequestsProgram) {
 		return tool.Offline(ctx, p, "requests", args[2:])
 	}
+	if args[0] == "-m" && len(args) > 1 && strings.HasPrefix(args[1], dynamo.Prefix) {
+		return dynamo.Run(ctx, p, args[1], args[2:])
+	}
 	if args[0] == "-m" && len(args) > 1 {
 		return sglang.Run(ctx, p, args[1], args[2:])
 	}
@@ -84,7 +88,7 @@ func runPython(ctx context.Context, p program.Process, args []string) int {
 		return p.Proxy(ctx, args[1:], p.Stdout, p.Stderr)
 	default:
 		return p.Fail(program.Missing,
-			fmt.Errorf("%q is not simulated: want gsm8k_eval.py, toy_proxy_server.py or -m and a module of SGLang",
-				args[0]))
+			fmt.Errorf("%q is not simulated: want gsm8k_eval.py, toy_proxy_server.py or -m and a module of SGLang or "+
+				"Dynamo", args[0]))
 	}
 }

@@ -26,6 +26,7 @@ func Nearest(word string, known []string) string {
 // Suggest writes the hint for an unknown word: the nearest ones and the list. A long list is
 // left out when there are near words, and shortened to those that are least unlike otherwise.
 func Suggest(word string, known []string) string {
+	word = word[:min(len(word), longestWord)]
 	sorted := append([]string(nil), known...)
 	sort.Strings(sorted)
 	near := []string{Nearest(word, sorted)}
@@ -42,6 +43,10 @@ func Suggest(word string, known []string) string {
 	return anyOf(near) + " " + list
 }
 
+// longestWord is how many bytes of a word are compared. Whoever sends a longer one, perhaps over the network,
+// did not mistype a name, and comparing takes time by the product of the lengths.
+const longestWord = 100
+
 // fewWords of a list are named behind near words, too.
 const fewWords = 7
 
@@ -56,10 +61,12 @@ func listed(word string, known []string) string {
 	case len(known) <= mostListed:
 		return "known: " + strings.Join(known, ", ")
 	}
+	unlike := make(map[string]int, len(known))
+	for _, k := range known {
+		unlike[k] = unlikeness(word, k)
+	}
 	byDistance := slices.Clone(known)
-	slices.SortStableFunc(byDistance, func(a, b string) int {
-		return cmp.Compare(unlikeness(word, a), unlikeness(word, b))
-	})
+	slices.SortStableFunc(byDistance, func(a, b string) int { return cmp.Compare(unlike[a], unlike[b]) })
 	const some = mostListed / 2
 	few := byDistance[:some]
 	slices.Sort(few)

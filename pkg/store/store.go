@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/profllm/profllm/pkg/records"
 )
 
 // Store keeps records. It is safe for concurrent use, also by several programs.
@@ -220,6 +217,3 @@ func numbered(query string) string {
 		query = after
 	}
 }
-
-// nameOf is how a run is called in a message.
-func nameOf(r *records.Run) string { return cmp.Or(r.Dir, r.Case.Title()) }

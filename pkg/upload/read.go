@@ -54,13 +54,14 @@ func (r *reader) file() ([]records.Run, error) {
 	if !bytes.Contains(data, []byte(`"`+schemaHead)) {
 		return r.imported(r.from)
 	}
-	if _, err := result.Decode(data); err != nil {
+	record, err := result.Decode(data)
+	if err != nil {
 		return nil, err
 	}
 	if err := result.Validate(data); err != nil {
 		return nil, fmt.Errorf("%w\n\thint: a record of a newer release needs a server of that release", err)
 	}
-	dir := filepath.Join(r.work, "record")
+	dir := filepath.Join(r.work, testOf(record))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -68,6 +69,15 @@ func (r *reader) file() ([]records.Run, error) {
 		return nil, err
 	}
 	return r.load(dir)
+}
+
+// testOf is a name for the folder of a record that has none: that of its test, as its run directory had it.
+func testOf(r *result.Result) string {
+	name := r.Suite[strings.LastIndexByte(r.Suite, '/')+1:]
+	if !filepath.IsLocal(name) || len(name) > 200 || strings.ContainsRune(name, 0) {
+		return "record"
+	}
+	return name
 }
 
 const (
@@ -116,7 +126,7 @@ func (r *reader) load(dir string) ([]records.Run, error) {
 	}
 	with := runs[:0]
 	for _, x := range runs {
-		x.Dir = r.called(x.Dir)
+		x.Rebase(dir, r.name)
 		if x.Result == nil {
 			r.note(fmt.Errorf("%s: %s", x.Dir, x.Problem))
 			continue
@@ -166,10 +176,8 @@ func (r *reader) imported(path string) ([]records.Run, error) {
 
 // called is a path as the sender knows it.
 func (r *reader) called(path string) string {
-	for _, head := range []string{filepath.Join(r.work, "imported"), filepath.Join(r.work, "record"), r.from, r.work} {
-		if rest, ok := strings.CutPrefix(path, head); ok && (rest == "" || rest[0] == filepath.Separator) {
-			return filepath.ToSlash(r.name + rest)
-		}
+	if rest, ok := strings.CutPrefix(path, r.from); ok {
+		return filepath.ToSlash(r.name + rest)
 	}
 	return path
 }

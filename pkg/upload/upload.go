@@ -109,7 +109,8 @@ var (
 	ErrNoJob    = errors.New("no such upload")
 )
 
-// Open opens the spool in a folder, which is made if it is missing.
+// Open opens the spool in a folder, which is made if it is missing. Only one program at a time may
+// have it open.
 func Open(dir string, o Options) (*Spool, error) {
 	if o.Bytes == 0 {
 		o.Bytes = DefaultBytes
@@ -123,7 +124,11 @@ func Open(dir string, o Options) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1)}, nil
+	cut, err := filepath.Glob(filepath.Join(dir, newHead+"*"))
+	for _, path := range cut { // its sender was never told that it was accepted
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1)}, err
 }
 
 // The names in a spool: a job's folder, its files, and what is known of it.

@@ -29,6 +29,8 @@ type shelf struct {
 	ids  map[string]bool
 	fail error
 	dirs []string
+
+	cases []string
 }
 
 func (s *shelf) put(_ context.Context, runs []records.Run) ([]upload.Outcome, error) {
@@ -42,7 +44,7 @@ func (s *shelf) put(_ context.Context, runs []records.Run) ([]upload.Outcome, er
 			did = "duplicate"
 		}
 		s.ids[r.Result.RunID] = true
-		s.dirs = append(s.dirs, r.Dir)
+		s.dirs, s.cases = append(s.dirs, r.Dir), append(s.cases, r.Case.Scenario+"/"+r.Case.Test)
 		list = append(list, upload.Outcome{ID: r.Result.RunID, Did: did})
 	}
 	return list, nil
@@ -138,6 +140,7 @@ func TestFilesOfAllKinds(t *testing.T) {
 		require.Contains(t, byName[name].Error, says, name)
 	}
 	require.Contains(t, shelf.dirs, "mine/a")
+	require.Contains(t, shelf.cases, "release/aggregated", "a record alone says which test it is of")
 }
 
 func TestNamesThatAreNotAccepted(t *testing.T) {

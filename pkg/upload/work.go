@@ -14,20 +14,9 @@ import (
 	"github.com/profllm/profllm/pkg/records"
 )
 
-// Work works uploads off, one after the other, until ctx ends. Only one program may do so in a
+// Work works uploads off, one after the other, until ctx ends. Only one goroutine may do so in a
 // spool.
 func (s *Spool) Work(ctx context.Context) error {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), newHead) { // its sender was never told that it was accepted
-			if err := os.RemoveAll(filepath.Join(s.dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
 	for {
 		if err := s.workOff(ctx); err != nil {
 			s.opts.Log("uploads: %v; trying again", err)

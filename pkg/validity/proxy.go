@@ -100,9 +100,13 @@ func backendFailures(p *result.Proxy) string {
 	return "; " + list(parts)
 }
 
-// unanswered is how many requests the client reports as failed.
+// unanswered is how many requests the client reports as failed, those of its warm-up included: the
+// proxy counts these, too.
 func (c *facts) unanswered() int64 {
 	failed, _, _ := c.failed()
+	if k := c.m.Client; k != nil && k.WarmUpsFailed != nil {
+		failed += *k.WarmUpsFailed
+	}
 	return int64(failed)
 }
 

@@ -18,6 +18,28 @@ func (g *run) proxy(statuses map[string]int64) {
 	g.r.Results.Proxy = p
 }
 
+// Warm-up requests that the client gave up and says so of are no contradiction: they have a check of
+// their own.
+func TestProxyErrorsOfAWarmUp(t *testing.T) {
+	for failed, fails := range map[int]bool{8: false, 7: true} {
+		g := good()
+		g.r.Results.Proxy = &result.Proxy{Requests: 1008, Statuses: map[string]int64{"200": 1000, "499": 8}}
+		g.e.Planned.Warmups = 8
+		client := result.Client{}
+		if g.r.Results.Client != nil {
+			client = *g.r.Results.Client
+		}
+		client.WarmUpsFailed = &failed
+		g.r.Results.Client = &client
+		v := validity.Judge(&g.r, g.e)
+		require.Equal(t, fails, v.Check("proxy-errors").Outcome == result.Fail, v.Check("proxy-errors").Detail)
+		if fails {
+			require.Equal(t, "the client gave up 8 requests, but reports 7 failed", v.Check("proxy-errors").Detail)
+		}
+		require.Equal(t, result.Fail, v.Check("warm-up-failed").Outcome)
+	}
+}
+
 // covers: PL-V34
 func TestProxyErrorsSayTheNumbers(t *testing.T) {
 	for name, c := range map[string]struct {

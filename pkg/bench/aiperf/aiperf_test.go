@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -385,4 +386,16 @@ func TestVerdictOfRequests(t *testing.T) {
 	r := &result.Result{}
 	r.Merge(p)
 	require.Contains(t, validity.Judge(r, validity.Evidence{}).Words, "requests-missing", "it was cancelled")
+}
+
+// Each refusal of an option says what to write instead, once.
+func TestRefusedOptionsHaveAMend(t *testing.T) {
+	for _, line := range []string{"concurrency = [1, 2]", "concurrency = -1", "request_count = 0", "concurrency = false",
+		"streaming = 3", "request_count = 1.5"} {
+		table, err := source.Parse("t.toml", []byte(line))
+		require.NoError(t, err)
+		_, err = aiperf.New(aiperf.Client{Name: aiperf.Name}, source.Pos{}, table)
+		require.ErrorContains(t, err, "t.toml:1:1: ", line)
+		require.ErrorContains(t, err, "hint: write", line)
+	}
 }

@@ -31,9 +31,13 @@ func (l *Load) checkNumbers() error {
 			continue
 		}
 		if n, err := strconv.ParseFloat(plainText(v), 64); err != nil || n != math.Trunc(n) || math.Abs(n) > mostRequests {
-			c.Addf(v.Pos, "%s is %s, must be a whole number up to %.0e", Spelled(l.args, name), v.Shown(), mostRequests)
+			if _, isList := v.Any.([]*source.Value); !isList || l.client == GenAI { // else checkOptions complains
+				c.Add(source.Errorf(v.Pos, "%s is %s, must be a whole number up to %.0e", Spelled(l.args, name), v.Shown(),
+					mostRequests).Hintf("write a number, or leave it out"))
+			}
 		} else if n < float64(least) {
-			c.Addf(v.Pos, "%s is %s, must be %d or more", Spelled(l.args, name), v.Shown(), least)
+			c.Add(source.Errorf(v.Pos, "%s is %s, must be %d or more", Spelled(l.args, name), v.Shown(), least).
+				Hintf("write such a number, or leave it out"))
 		}
 	}
 	for _, name := range []string{"request_rate", "benchmark_duration"} {

@@ -160,11 +160,14 @@ func checkValue(t *source.Table, key string, o *option) error {
 	text, isText := v.Text()
 	switch {
 	case (o.form == bare || o.form == negated) && !isFlag:
-		return source.Errorf(v.Pos, "bench_cmd_args.%s is %s, must be true or false", key, v.Shown())
+		return source.Errorf(v.Pos, "bench_cmd_args.%s is %s, must be true or false", key, v.Shown()).
+			Hintf("write %s = true, or leave it out", key)
 	case o.form == oneWord && isFlag || o.form == each && isFlag:
-		return source.Errorf(v.Pos, "bench_cmd_args.%s is %s, but the option needs a value", key, v.Shown())
+		return source.Errorf(v.Pos, "bench_cmd_args.%s is %s, but the option needs a value", key, v.Shown()).
+			Hintf("write the value, or leave it out")
 	case o.form == oneWord && isList && o.names[0] != "goodput":
-		return source.Errorf(v.Pos, "bench_cmd_args.%s is a list, but one value is needed", key)
+		return source.Errorf(v.Pos, "bench_cmd_args.%s is a list, but one value is needed", key).
+			Hintf("write one; in phases, give each value a phase of its own")
 	case isText && strings.Contains(text, ",") && slices.Contains(magic, o.names[0]):
 		return source.Errorf(v.Pos, "bench_cmd_args.%s is %q, of which AIPerf would make several runs", key, text).
 			Hintf("write a list: %s = [%s]", key, strings.ReplaceAll(strings.ReplaceAll(text, " ", ""), ",", ", "))

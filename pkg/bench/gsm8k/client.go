@@ -86,6 +86,11 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 		}
 		e.words = append(e.words, words...)
 	}
+	pos := t.PosOf("cli")
+	if cfg.CLI == nil {
+		pos = t.PosOf("entrypoint")
+	}
+	checkCount(pos, e.words, &c)
 	if cfg.Data != nil {
 		e.words = append(e.words, "--data", *cfg.Data)
 	}

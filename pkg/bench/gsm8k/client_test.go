@@ -51,6 +51,35 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// How many questions are asked is checked before a job waits for it, of programs whose options are
+// known.
+func TestNumberOfQuestions(t *testing.T) {
+	for text, want := range map[string]string{
+		"entrypoint = 'lm_eval'\ncli = '--tasks gsm8k --limit 0'":                  `t.toml:2:1: semantic_eval_cmd_args: --limit is "0", must be a number above 0`,
+		"entrypoint = 'lm_eval'\ncli = '--limit=-5'":                               `--limit is "-5"`,
+		"entrypoint = '/venv/bin/lm-eval run'\ncli = '-L many'":                    `-L is "many"`,
+		"entrypoint = 'python3 -m lm_eval --limit nan'":                            `t.toml:1:1: semantic_eval_cmd_args: --limit is "nan"`,
+		"entrypoint = 'lm_eval'\ncli = '--limit'":                                  "--limit has no value",
+		"cli = '--num-questions 0'":                                                `--num-questions is "0", must be a number of questions, 1 or more`,
+		"cli = '--num-questions=2.5'":                                              `--num-questions is "2.5"`,
+		"data = '/data'\ncli = '--num-questions -1'":                               `--num-questions is "-1"`,
+		"entrypoint = 'lm_eval'\ncli = '--limit 0.1'":                              "",
+		"entrypoint = 'lm_eval'\ncli = '-L 100 --num-questions 0'":                 "",
+		"entrypoint = 'lm_eval'\ncli = '--limit ${N}'":                             "",
+		"cli = '--num-questions 20 --limit 0'":                                     "",
+		"entrypoint = 'ask gsm8k_mine'\ncli = '--limit 0'":                         "",
+		"entrypoint = 'bash -c lm_eval'\ncli = '--limit 0'":                        "",
+		"entrypoint = 'mine'\ncli = '--limit 0 --num-questions 0 --tasks lm_eval'": "",
+	} {
+		_, err := command(t, text)
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
 // SGLang's script builds the URL itself.
 func TestSGLang(t *testing.T) {
 	eval, err := gsm8k.NewSGLang(source.NewTable(source.Pos{}))

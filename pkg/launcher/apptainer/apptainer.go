@@ -3,7 +3,6 @@ package apptainer
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/container"
@@ -24,37 +23,46 @@ func New() plan.Launcher { return Launcher{} }
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	image, err := imageName(c.Image)
 	if err != nil {
-		return s, fmt.Errorf("step %q: %w", s.Name, err)
+		return s, err
 	}
-	mounts, err := container.Mounts(s, c)
+	own, mounts, err := container.Mounts(s, c)
 	if err != nil {
 		return s, err
 	}
-	args := []string{"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm"}
-	if c.Dir != "" {
-		args = append(args, "--pwd="+c.Dir)
-	}
-	for _, m := range mounts {
-		if strings.ContainsAny(m.Source+m.Target, `,\`) || m.Propagation != "" {
-			return s, fmt.Errorf("mount %s:%s: apptainer supports no comma, no backslash and no propagation option",
-				m.Source, m.Target)
-		}
-		bind := m.Source + ":" + m.Target
-		if m.ReadOnly {
-			bind += ":ro"
-		}
-		args = append(args, "--bind="+bind)
-	}
+	var args []string
 	if container.UsesGPUs(s) {
 		args = append(args, "--nv")
 	}
+	bind := func(list []container.Mount) error {
+		for _, m := range list {
+			if strings.ContainsAny(m.Source+m.Target, `,\`) || m.Propagation != "" {
+				return fmt.Errorf("mount %s:%s: apptainer supports no comma, no backslash and no propagation option",
+					m.Source, m.Target)
+			}
+			word := "--bind=" + m.Source + ":" + m.Target
+			if m.ReadOnly {
+				word += ":ro"
+			}
+			args = append(args, word)
+		}
+		return nil
+	}
+	if err := bind(own); err != nil {
+		return s, err
+	}
+	args = append(args, "--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm")
+	if c.Dir != "" {
+		args = append(args, "--pwd="+c.Dir)
+	}
+	if err := bind(mounts); err != nil {
+		return s, err
+	}
 	args = append(append(args, c.Args...), image)
-	own, all := container.Names(s, c)
 	var flags []string
-	for _, name := range slices.Concat(own, all) {
+	for _, name := range container.Names(c) {
 		flags = append(flags, "--env="+name)
 	}
-	return container.Contain(s, "apptainer", flags, c, args), nil
+	return container.Contain(s, "apptainer", container.Flags{All: flags}, c, args), nil
 }
 
 func imageName(image string) (string, error) {

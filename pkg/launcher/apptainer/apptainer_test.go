@@ -1,6 +1,7 @@
 package apptainer
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,13 +26,11 @@ var (
 func TestWrap(t *testing.T) {
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, append([]plan.Word{plan.Self()},
-		plan.Texts("job", "contain", "--runtime=apptainer", "--step=serve",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP",
-			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
-			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST", "--",
-			"--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm", "--pwd=/out/run", "--bind=/out/run:/out/run", "--bind=/data:/input:ro", "--nv",
-			"--site", "a b", "/cache/vllm.sif", "vllm", "serve", "m")...), s.Argv)
+	require.Equal(t, slices.Concat([]plan.Word{plan.Self()},
+		plan.Texts("job", "contain", "--runtime=apptainer", "--env=HF_TOKEN", "--env=NCCL_DEBUG", "--step=serve",
+			"CUDA_VISIBLE_DEVICES=0,1"), []plan.Word{plan.Concat("VLLM_HOST_IP=", plan.Addr("serve"))},
+		plan.Texts("--", "--nv", "--contain", "--cleanenv", "--writable-tmpfs", "--bind=/dev/shm", "--pwd=/out/run", "--bind=/out/run:/out/run", "--bind=/data:/input:ro",
+			"--site", "a b", "/cache/vllm.sif", "vllm", "serve", "m")), s.Argv)
 
 	s, err = New().Wrap(client, box)
 	require.NoError(t, err)

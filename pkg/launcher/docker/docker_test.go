@@ -31,16 +31,15 @@ var (
 func TestWrap(t *testing.T) {
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, append([]plan.Word{plan.Self()},
-		plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "--",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP", "--gpus=all",
-			"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--ulimit=memlock=-1", "--ulimit=stack=67108864",
+	require.Equal(t, slices.Concat([]plan.Word{plan.Self()},
+		plan.Texts("job", "contain", "--runtime=docker", "--step=serve", "CUDA_VISIBLE_DEVICES=0,1"),
+		[]plan.Word{plan.Concat("VLLM_HOST_IP=", plan.Addr("serve"))},
+		plan.Texts("--", "--gpus=all", "--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--ulimit=memlock=-1", "--ulimit=stack=67108864",
 			"--workdir=/out/run",
-			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
-			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
+			"--env=HF_TOKEN", "--env=NCCL_DEBUG",
 			"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
-			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
-	require.Equal(t, engine.Env, s.Env, "set before the client, which hands the names in")
+			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")), s.Argv)
+	require.Empty(t, s.Env, "job contain sets them for the client, and hands the names in")
 	require.Empty(t, s.Srun)
 
 	s, err = New().Wrap(client, box)
@@ -51,7 +50,7 @@ func TestWrap(t *testing.T) {
 	home.MountHome = true
 	s, err = New().Wrap(ours, home)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--step=ray", "--mount-home", "--"), s.Argv[4:7])
+	require.Equal(t, plan.Texts("--mount-home", "--step=ray", "--"), s.Argv[4:7])
 	require.Contains(t, s.Argv, plan.Text("--mount=type=bind,source=/bin/profllm,target=/bin/profllm,readonly"))
 	require.Equal(t, ours.Argv, s.Argv[len(s.Argv)-3:])
 	require.Len(t, box.Mounts, 2, "the caller's list is not changed")
@@ -81,13 +80,13 @@ func TestImages(t *testing.T) {
 	archive.Image = "/cache/vllm.tar"
 	s, err := New().Wrap(client, archive)
 	require.NoError(t, err)
-	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[5])
+	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[4])
 	require.Equal(t, plan.Texts("/cache/vllm.tar", "vllm", "bench", "serve"), s.Argv[len(s.Argv)-4:])
 	for _, name := range []string{"/cache/vllm.tar.gz", "./vllm.tgz", "/cache/vllm.tar.zst"} {
 		archive.Image = name
 		s, err := New().Wrap(client, archive)
 		require.NoError(t, err)
-		require.Equal(t, plan.Text("--load="+name), s.Argv[5])
+		require.Equal(t, plan.Text("--load="+name), s.Argv[4])
 	}
 	for image, want := range map[string]string{
 		"":                 "no image",
@@ -129,7 +128,7 @@ func TestNodeSide(t *testing.T) {
 	site.RDMA = true
 	s, err := New().Wrap(engine, site)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--rdma", "--"), s.Argv[5:7])
+	require.Equal(t, plan.Text("--rdma"), s.Argv[5])
 	s, err = New().Wrap(client, site)
 	require.NoError(t, err)
 	require.Equal(t, plan.Text("--"), s.Argv[5])
@@ -139,5 +138,5 @@ func TestNodeSide(t *testing.T) {
 	site.Image = ecr
 	s, err = New().Wrap(client, site)
 	require.NoError(t, err)
-	require.Equal(t, plan.Texts("--login="+ecr, "--"), s.Argv[5:7])
+	require.Equal(t, plan.Texts("--login="+ecr, "--step=bench", "--"), s.Argv[4:7])
 }

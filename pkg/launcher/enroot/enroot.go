@@ -24,12 +24,12 @@ func New() plan.Launcher { return Launcher{} }
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	r, err := container.ParseReference(c.Image)
 	if err != nil {
-		return s, fmt.Errorf("step %q: %w", s.Name, err)
+		return s, err
 	}
 	if !strings.HasSuffix(r.File, ".sqsh") && !strings.HasSuffix(r.File, ".squashfs") {
-		return s, fmt.Errorf("step %q: image %q: enroot starts .sqsh files (stage the image before: profllm stage SCENARIO)", s.Name, c.Image)
+		return s, fmt.Errorf("image %q: enroot starts .sqsh files (stage the image before: profllm stage SCENARIO)", c.Image)
 	}
-	mounts, err := container.Mounts(s, c)
+	own, mounts, err := container.Mounts(s, c)
 	if err != nil {
 		return s, err
 	}
@@ -38,24 +38,28 @@ func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 		devices = "all"
 	}
 	args := []string{"--env=NVIDIA_VISIBLE_DEVICES=" + devices}
-	own, all := container.Names(s, c)
-	for _, name := range own {
-		args = append(args, "--env="+name)
+	for _, m := range own {
+		args = append(args, fstab(m))
 	}
 	args = append(args, "--root", "--rw")
-	for _, name := range all {
+	for _, name := range container.Names(c) {
 		args = append(args, "--env="+name)
 	}
 	for _, m := range mounts {
-		options := "x-create=auto,rbind"
-		if m.ReadOnly {
-			options += ",ro"
-		}
-		if m.Propagation != "" {
-			options += "," + m.Propagation
-		}
-		args = append(args, "--mount="+m.Source+":"+m.Target+":none:"+options)
+		args = append(args, fstab(m))
 	}
 	args = append(append(args, c.Args...), r.File)
-	return container.Contain(s, "enroot", []string{"--workdir=" + c.Dir}, c, args), nil
+	return container.Contain(s, "enroot", container.Flags{All: []string{"--workdir=" + c.Dir}}, c, args), nil
+}
+
+// fstab is a mount as enroot reads it: fields of fstab.
+func fstab(m container.Mount) string {
+	options := "x-create=auto,rbind"
+	if m.ReadOnly {
+		options += ",ro"
+	}
+	if m.Propagation != "" {
+		options += "," + m.Propagation
+	}
+	return "--mount=" + m.Source + ":" + m.Target + ":none:" + options
 }

@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,15 +26,14 @@ var (
 func TestWrap(t *testing.T) {
 	s, err := New().Wrap(engine, box)
 	require.NoError(t, err)
-	require.Equal(t, append([]plan.Word{plan.Self()},
-		plan.Texts("job", "contain", "--runtime=podman", "--step=serve", "--",
-			"--env=CUDA_VISIBLE_DEVICES", "--env=VLLM_HOST_IP", "--device=nvidia.com/gpu=all",
-			"--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--cgroups=disabled", "--http-proxy=false", "--security-opt=label=disable",
+	require.Equal(t, slices.Concat([]plan.Word{plan.Self()},
+		plan.Texts("job", "contain", "--runtime=podman", "--step=serve", "CUDA_VISIBLE_DEVICES=0,1"),
+		[]plan.Word{plan.Concat("VLLM_HOST_IP=", plan.Addr("serve"))},
+		plan.Texts("--", "--device=nvidia.com/gpu=all", "--rm", "--init", "--network=host", "--ipc=host", "--uts=host", "--entrypoint=", "--cgroups=disabled", "--http-proxy=false", "--security-opt=label=disable",
 			"--workdir=/out/run",
-			"--env=HF_TOKEN", "--env=NCCL_DEBUG", "--env=PROFLLM_NODE_ADDR", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID",
-			"--env=SLURM_JOB_NODELIST", "--env=SLURM_NODEID", "--env=SLURM_NTASKS", "--env=SLURM_PROCID", "--env=SLURM_STEP_ID", "--env=SLURM_STEP_NODELIST",
+			"--env=HF_TOKEN", "--env=NCCL_DEBUG",
 			"--mount=type=bind,source=/out/run,target=/out/run", "--mount=type=bind,source=/data,target=/input,readonly",
-			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")...), s.Argv)
+			"--site", "a b", "nvcr.io/nvidia/vllm:26.01", "vllm", "serve", "m")), s.Argv)
 
 	s, err = New().Wrap(client, box)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestImages(t *testing.T) {
 	archive.Image = "/cache/vllm.tar"
 	s, err := New().Wrap(client, archive)
 	require.NoError(t, err)
-	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[5], "the node loads what its store lacks")
+	require.Equal(t, plan.Text("--load=/cache/vllm.tar"), s.Argv[4], "the node loads what its store lacks")
 	for image, want := range map[string]string{
 		"/cache/vllm.sif": "a .sif file apptainer",
 	} {

@@ -23,7 +23,7 @@ func New() plan.Launcher { return Launcher{} }
 func (Launcher) Wrap(s plan.Step, c plan.Container) (plan.Step, error) {
 	image, err := imageName(c.Image)
 	if err != nil {
-		return s, fmt.Errorf("step %q: %w", s.Name, err)
+		return s, err
 	}
 	mounts := append([]string(nil), c.Mounts...)
 	self := len(s.Secrets) > 0

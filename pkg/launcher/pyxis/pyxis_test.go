@@ -29,7 +29,7 @@ func TestImage(t *testing.T) {
 		require.Equal(t, plan.Text("--container-image="+want), s.Srun[0])
 	}
 	_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{})
-	require.EqualError(t, err, `step "serve": no image`)
+	require.EqualError(t, err, "no image")
 	for _, wrong := range []string{"a b:c", "nvcr.io#nvidia/vllm:", "nvcr.io/nvidia/vllm:1 2", "Image\nX", "a//b",
 		"nvcr.io#", "https://nvcr.io/vllm", "vllm@sha256"} {
 		_, err := New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: wrong})
@@ -37,7 +37,7 @@ func TestImage(t *testing.T) {
 	}
 	_, err = New().Wrap(plan.Step{Name: "serve"}, plan.Container{Image: "dockerd://vllm"})
 	require.EqualError(t, err,
-		`step "serve": image "dockerd://vllm": pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)`)
+		`image "dockerd://vllm": pyxis imports from registries and .sqsh files only (NVIDIA/pyxis#70)`)
 }
 
 func TestWrap(t *testing.T) {

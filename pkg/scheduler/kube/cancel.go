@@ -16,16 +16,16 @@ import (
 // lookLimit bounds the fetching of logs before a run is cancelled.
 const lookLimit = 30 * time.Second
 
-// Cancel implements run.Scheduler: it has everything deleted that carries the run's label, and
-// waits for nothing. A later look at the states says when all is gone. The logs go with the pods, so
-// they are fetched before, as far as that succeeds. The end of the run is written once the cluster
-// has accepted the deletion. A Job that has ended by itself is fetched as it ended.
+// Cancel implements run.Scheduler: it has the run's own objects deleted, and waits for nothing. A
+// later look at the states says when all is gone. The logs go with the pods, so they are fetched
+// before, as far as that succeeds. The end of the run is written once the cluster has accepted the
+// deletion. A Job that has ended by itself is fetched, and judged, as it ended.
 func (k *Kube) Cancel(ctx context.Context, id string) error {
 	of, err := k.ofJob(id)
 	if err != nil {
 		return err
 	}
-	m, err := of.manifest()
+	w, err := of.owner(id)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (k *Kube) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := k.delete(ctx, of.at, of.runID, m.kinds()); err != nil {
+	if err := k.delete(ctx, of.at, w); err != nil {
 		return k.plain(err, of.at)
 	}
 	if ended || of.fetched(id) {
@@ -79,6 +79,9 @@ func (f *fetch) lastLook(ctx context.Context) (ended bool, err error) {
 		if err = f.logs(ctx); err == nil {
 			err = f.write(ctx)
 		}
+		if err == nil && f.Judge != nil {
+			return true, f.Judge(f.of.dir, f.st)
+		}
 		if err != nil {
 			return true, fmt.Errorf("the run has ended, and its results are not fetched: %w\n\thint: profllm kube collect fetches them; kubectl --namespace=%s delete job %s gives them up",
 				err, f.of.at.Namespace, job.Metadata.Name)
@@ -98,16 +101,6 @@ func (of known) manifest() (*manifest, error) {
 	return readManifest(filepath.Join(of.dir, run.ManifestFile), of.plan)
 }
 
-// delete asks for the end of everything that carries a run's label.
-func (k *Kube) delete(ctx context.Context, at Place, runID string, kinds []string) error {
-	if runID == "" { // else the selector would match objects with an empty label
-		return fmt.Errorf("a run without an id has no objects")
-	}
-	_, err := k.kubectl(ctx, at, nil, "delete", strings.Join(kinds, ","), "--selector="+byLabel(runID),
-		"--ignore-not-found", "--wait=false")
-	return err
-}
-
 // CleanFile says that nothing is left of a run in its cluster.
 const CleanFile = run.KubeDir + "/clean.json"
 
@@ -115,90 +108,80 @@ const CleanFile = run.KubeDir + "/clean.json"
 type cleaned struct {
 	Schema string    `json:"schema"` // profllm.clean/1
 	RunID  string    `json:"run_id"`
+	JobID  string    `json:"job_id,omitempty"`
 	Time   time.Time `json:"time"`
+	// What has the run's label and the name of one of its objects, and is not its own.
+	Left []string `json:"left,omitempty"`
 }
 
-// Clean deletes everything that carries the run's label, and returns once it is gone. For a run of
-// which that is known, it asks nobody.
-func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan) error {
+// IsClean reports whether nothing is left in its cluster of the attempt of a run that had a job. Of
+// attempts without a job on record, nobody knows.
+func IsClean(dir, runID, id string) bool {
 	var done cleaned
-	isDone := func() bool { return run.ReadJSON(filepath.Join(dir, CleanFile), &done) == nil && done.RunID == p.RunID }
-	if isDone() {
-		return nil
+	return id != "" && run.ReadJSON(filepath.Join(dir, CleanFile), &done) == nil && done.RunID == runID &&
+		done.JobID == id
+}
+
+// Clean deletes a run's own objects, and returns once they are gone. id is that of its Job, "" if
+// none is on record. For a run of which it is known that nothing is left, it asks nobody. left are
+// objects with the run's label and names that are somebody else's, and stay.
+func (k *Kube) Clean(ctx context.Context, dir string, p *plan.Plan, id string) (left []string, err error) {
+	if IsClean(dir, p.RunID, id) {
+		return nil, nil
 	}
 	if err := k.Know(dir, p); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, release, err := k.lock(ctx, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = release() }() // else the lease ends with this process
-	if isDone() {
-		return nil
+	if IsClean(dir, p.RunID, id) {
+		return nil, nil
 	}
 	k.mu.Lock()
 	of := k.byName[p.Job.Name]
 	k.mu.Unlock()
-	m, err := of.manifest()
+	w, err := of.owner(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := k.remove(ctx, of.at, of.runID, m); err != nil {
-		return err
+	strange, err := k.remove(ctx, of.at, w)
+	if err != nil {
+		return nil, err
 	}
-	return run.WriteJSON(filepath.Join(dir, CleanFile), cleaned{"profllm.clean/1", p.RunID, k.now().UTC()})
+	for i := range strange {
+		left = append(left, strange[i].String())
+	}
+	return left, run.WriteJSON(filepath.Join(dir, CleanFile),
+		cleaned{"profllm.clean/1", p.RunID, id, k.now().UTC(), left})
 }
 
-// remove deletes everything of a run, and waits until it is gone, at most goneLimit.
-func (k *Kube) remove(ctx context.Context, at Place, runID string, m *manifest) error {
-	if err := k.delete(ctx, at, runID, m.kinds()); err != nil {
-		return k.plain(err, at)
+// remove deletes a run's own objects, and waits until they are gone, at most goneLimit. strange are
+// those of somebody else with its label and names.
+func (k *Kube) remove(ctx context.Context, at Place, w owner) (strange objects, err error) {
+	if err := k.delete(ctx, at, w); err != nil {
+		return nil, k.plain(err, at)
 	}
 	for end := k.now().Add(goneLimit); ; {
-		left, err := k.get(ctx, at, withDeployments(withPods(m.kinds())), byLabel(runID))
+		have, err := k.get(ctx, at, withDeployments(withPods(w.m.kinds())), byLabel(w.m.job.runID()))
 		if err != nil {
-			return k.plain(err, at)
+			return nil, k.plain(err, at)
 		}
-		if left = m.remains(left); len(left) == 0 {
-			return nil
+		left := w.remains(have)
+		if len(left) == 0 {
+			return w.strange(have), nil
 		}
 		if k.now().After(end) {
-			return fmt.Errorf("after %s there is still %s", goneLimit, lingers(left))
+			return nil, fmt.Errorf("after %s there is still %s", goneLimit, lingers(left))
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(k.pause):
 		}
 	}
-}
-
-// remains are the objects with a run's label that go with the run. What somebody else gave the label,
-// a Deployment of their own and its pods, does not count.
-func (m *manifest) remains(have objects) (list objects) {
-	var foreign []string
-	for _, d := range ofKind(have, kindDeployment) {
-		if d.Metadata.Deleted == nil && len(d.Metadata.Owners) == 0 && !m.has(d) {
-			foreign = append(foreign, d.Metadata.Name)
-		}
-	}
-	for i := range have {
-		o := &have[i]
-		switch {
-		case o.Metadata.Deleted != nil:
-		case o.Kind == kindDeployment && slices.Contains(foreign, o.Metadata.Name),
-			o.Kind == kindPod && len(o.Metadata.Owners) == 0:
-			continue
-		case o.Kind == kindPod && slices.ContainsFunc(foreign, func(name string) bool {
-			owner := o.Metadata.Owners[0]
-			return owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, name+"-")
-		}):
-			continue
-		}
-		list = append(list, *o)
-	}
-	return list
 }
 
 // has reports whether a manifest has an object of the kind and name.

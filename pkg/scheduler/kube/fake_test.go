@@ -60,8 +60,21 @@ func TestRefusedBeforeTheCluster(t *testing.T) {
 		"log in": {fmt.Sprintf(client, "36") + `case "$*" in *"config view"*) echo '{}';; *) echo 'error: You must be logged in to the server (Unauthorized)' >&2; exit 1;; esac`,
 			"hint: log in to the cluster again"},
 		"forbidden": {fmt.Sprintf(client, "36") + `case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
-			*) echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot list resource "jobs"' >&2; exit 1;; esac`,
-			"this account may not do that"},
+			*) echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot list resource "jobs" in API group "batch" in the namespace "bench"' >&2; exit 1;; esac`,
+			"this account may not list jobs.batch in namespace bench of context there"},
+		"no right to delete": {fmt.Sprintf(client, "36") + `case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
+			*--validate=false*) grep -o '"verb":"[a-z]*"' | while read -r verb; do
+				case $verb in *delete*) echo '{"status": {"allowed": false}}';; *) echo '{"status": {"allowed": true}}';; esac; done;; esac`,
+			"this account may not delete dynamographdeployments.nvidia.com; delete jobs.batch in namespace bench of context there\n\thint: whoever runs the cluster can allow it: kubectl --namespace=bench create role profllm --verb=delete --resource=dynamographdeployments.nvidia.com,jobs.batch"},
+		"quota": {fmt.Sprintf(client, "36") + `case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
+			*--dry-run=server*) echo 'Error from server (Forbidden): error when creating "STDIN": jobs.batch "x-client" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0' >&2; exit 1;; esac`,
+			"the namespace's quota is used up"},
+		"webhook": {fmt.Sprintf(client, "36") + `case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
+			*--dry-run=server*) echo 'Error from server: error when creating "STDIN": admission webhook "validate.kyverno.svc-fail" denied the request: label team is required' >&2; exit 1;; esac`,
+			"an admission webhook of the cluster refuses it"},
+		"pod security": {fmt.Sprintf(client, "36") + `case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
+			*--dry-run=server*) echo 'Error from server (Forbidden): pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true' >&2; exit 1;; esac`,
+			"the namespace's pod security level refuses it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, p := planned(t)
@@ -70,7 +83,8 @@ func TestRefusedBeforeTheCluster(t *testing.T) {
 			var refused *run.RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.Contains(t, refused.Reason, c.want)
-			require.NotContains(t, calls(), "create")
+			kept := strings.NewReplacer("create --validate=false", "asks about rights", "create --dry-run=server", "tries").Replace(calls())
+			require.NotContains(t, kept, "create")
 			for line := range strings.Lines(calls()) {
 				require.Contains(t, line, "--request-timeout=")
 				if !strings.Contains(line, "version --client") {
@@ -93,7 +107,7 @@ func TestCreateWithoutAnswer(t *testing.T) {
 		"Error from server (Timeout): the server was unable to return a response in the time allotted"} {
 		dir, p := planned(t)
 		env, _ := fake(t, fmt.Sprintf(client, "36")+`case "$*" in *"config view"*) echo '{}';; *--raw*) echo '{"versions": [{"version": "v1beta1"}]}';;
-			*" create "*) echo '`+said+`' >&2; exit 1;; *" get "*--selector*) echo '{"kind": "List", "items": []}';; esac`)
+			*--dry-run=server*) ;; *" create "*) echo '`+said+`' >&2; exit 1;; *" get "*--selector*) echo '{"kind": "List", "items": []}';; esac`)
 		_, err := kube.New(env, time.Now).Submit(t.Context(), run.Request{Script: filepath.Join(dir, run.ManifestFile), Name: p.Job.Name, Dir: dir})
 		require.Error(t, err)
 		var refused *run.RefusedError

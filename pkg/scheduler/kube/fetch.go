@@ -58,13 +58,13 @@ type fetch struct {
 // Fetch brings what a run whose Job has ended left in the cluster into its run directory: the logs
 // of all containers, the objects and events, and the results between the markers of the Job's log.
 // What the collector reads of a job follows from these; the sentinel comes last. A run that was
-// fetched is left alone, also by a command that began before. judge, if any, is called once a run is
+// fetched is left alone, also by a command that began before. Judge, if any, is called once a run is
 // fetched, before another command can see its end.
 //
 // An error means that the cluster did not answer or the disk is full, and that it is worth another
 // try. Results that are missing or damaged are no error: the run is over, and its sentinel and
 // FetchFile say so.
-func (k *Kube) Fetch(ctx context.Context, id string, st run.State, judge func() error) (fetched bool, err error) {
+func (k *Kube) Fetch(ctx context.Context, id string, st run.State) (fetched bool, err error) {
 	of, err := k.ofJob(id)
 	if err != nil {
 		return false, err
@@ -94,10 +94,10 @@ func (k *Kube) Fetch(ctx context.Context, id string, st run.State, judge func() 
 	if err := f.logs(ctx); err != nil {
 		return false, err
 	}
-	if err := f.write(ctx); err != nil || judge == nil {
+	if err := f.write(ctx); err != nil || k.Judge == nil {
 		return true, err
 	}
-	return true, judge()
+	return true, k.Judge(of.dir, st)
 }
 
 // fetched reports whether a job's end is on record.

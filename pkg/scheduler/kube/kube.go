@@ -26,6 +26,9 @@ import (
 
 // Kube implements run.Scheduler and run.Finder for the runs that it was told of; New makes it.
 type Kube struct {
+	// Judge is called once a run is fetched, before another command can see its end; nil: nothing is.
+	Judge func(dir string, st run.State) error
+
 	env   []string
 	now   func() time.Time
 	limit time.Duration // of one call of kubectl

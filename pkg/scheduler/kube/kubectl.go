@@ -148,7 +148,30 @@ func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, 
 	}
 	ctx, done := context.WithTimeout(ctx, limit)
 	defer done()
-	argv := []string{"kubectl"}
+	argv, cmd, err := k.command(ctx, at, request, args...)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin = bytes.NewReader(stdin)
+	bounded := &bounded{w: out, left: mostAnswer}
+	cmd.Stdout, cmd.Stderr = bounded, stderr
+	err = cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("no answer in %s: %w", limit, ctx.Err())
+	case bounded.over:
+		err = fmt.Errorf("the answer is longer than %d MiB", mostAnswer>>20)
+	}
+	if err != nil {
+		return &CommandError{Argv: argv, Stderr: stderr.String(), Err: err}
+	}
+	return nil
+}
+
+// command is kubectl in a place, which ends with ctx. request bounds each of its requests, 0 for none.
+func (k *Kube) command(ctx context.Context, at Place, request time.Duration, args ...string) (argv []string,
+	cmd *exec.Cmd, err error) {
+	argv = []string{"kubectl"}
 	env := k.env
 	switch {
 	case strings.Contains(at.Kubeconfig, ":"):
@@ -166,28 +189,15 @@ func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, 
 	argv = append(argv, args...)
 	program, err := k.program()
 	if err != nil {
-		return &CommandError{Argv: argv, Err: err}
+		return nil, nil, &CommandError{Argv: argv, Err: err}
 	}
-	cmd := exec.CommandContext(ctx, program, argv[1:]...)
+	cmd = exec.CommandContext(ctx, program, argv[1:]...)
 	cmd.Env = env
 	// A group of its own: a ^C at the terminal must not kill kubectl while it creates something.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	cmd.Stdin = bytes.NewReader(stdin)
-	bounded := &bounded{w: out, left: mostAnswer}
-	cmd.Stdout, cmd.Stderr = bounded, stderr
-	err = cmd.Run()
-	switch {
-	case ctx.Err() != nil:
-		err = fmt.Errorf("no answer in %s: %w", limit, ctx.Err())
-	case bounded.over:
-		err = fmt.Errorf("the answer is longer than %d MiB", mostAnswer>>20)
-	}
-	if err != nil {
-		return &CommandError{Argv: argv, Stderr: stderr.String(), Err: err}
-	}
-	return nil
+	return argv, cmd, nil
 }
 
 // bounded passes on so many bytes, and drops the rest.

@@ -160,5 +160,13 @@ func (r *oneRun) operator(state, ready, reason, message string, generation int) 
 
 func (r *oneRun) isReady() { r.Ready(r.plan.Kubernetes.Name) }
 
+// clean deletes what the run has, of which nothing is somebody else's.
+func (r *oneRun) clean(id string) {
+	r.t.Helper()
+	left, err := r.Clean(r.t.Context(), r.dir, r.plan, id)
+	require.NoError(r.t, err)
+	require.Empty(r.t, left)
+}
+
 // left lists what carries the run's label.
 func (r *oneRun) left() string { return r.Left("profllm.io/run=" + r.plan.RunID) }

@@ -27,7 +27,7 @@ const leftJob = `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": 
   "completionTime": "2026-11-26T12:10:00Z"}}`
 
 const leftPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x-client-abcde", "namespace": "bench",
-  "uid": "98765", "labels": {"profllm.io/run": "x-id"}, "ownerReferences": [{"kind": "Job", "uid": "0123456789"}]},
+  "uid": "98765", "labels": {"profllm.io/run": "x-id"}, "ownerReferences": [{"kind": "Job", "name": "x-client", "uid": "0123456789"}]},
   "status": {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]}}`
 
 // left is a run whose Job is there, and a kubectl that answers from files.
@@ -81,7 +81,12 @@ func (l *left) answer(name, text string) {
 
 func (l *left) fetch(state string) error {
 	l.t.Helper()
-	_, err := l.Fetch(l.t.Context(), leftID, run.State{JobID: leftID, State: state}, nil)
+	_, err := l.Fetch(l.t.Context(), leftID, run.State{JobID: leftID, State: state})
+	return err
+}
+
+func (l *left) clean(ctx context.Context) error {
+	_, err := l.Clean(ctx, l.dir, l.plan, leftID)
 	return err
 }
 
@@ -116,7 +121,7 @@ func TestFetchUnreadableLog(t *testing.T) {
 			leftJob, leftPod)
 		l.answer("broken", "")
 		err := l.fetch(run.Succeeded)
-		require.ErrorContains(t, err, strings.TrimPrefix(said, "error: "))
+		require.ErrorContains(t, err, strings.TrimPrefix(strings.TrimPrefix(said, "error: "), "Error from server (Forbidden): "))
 		require.Nil(t, l.end(), said)
 		require.NoError(t, os.Remove(filepath.Join(l.at, "broken")))
 		require.NoError(t, l.fetch(run.Succeeded))
@@ -167,11 +172,11 @@ func TestFetchDeletedMeanwhile(t *testing.T) {
 func TestCancelRefused(t *testing.T) {
 	active := strings.Replace(leftJob, `"conditions": [{"type": "Complete", "status": "True"}], `, "", 1)
 	l := leftBehind(t, `*" delete "*) if [ -e broken ]; then
-		echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot delete resource "jobs"' >&2; exit 1; fi;;`,
+		echo 'Error from server (Forbidden): jobs.batch is forbidden: User "u" cannot delete resource "jobs" in API group "batch" in the namespace "bench"' >&2; exit 1; fi;;`,
 		active, leftPod)
 	l.answer("broken", "")
 	l.log("profllm: phase ready exit 0\n")
-	require.ErrorContains(t, l.Cancel(t.Context(), leftID), "this account may not do that")
+	require.ErrorContains(t, l.Cancel(t.Context(), leftID), "this account may not delete jobs.batch in namespace bench")
 	require.Nil(t, l.end())
 	for _, name := range []string{run.ClaimFile, kube.FetchFile} {
 		require.NoFileExists(t, filepath.Join(l.dir, name))
@@ -235,7 +240,8 @@ const ownPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mine-7
   "labels": {"profllm.io/run": "x-id"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "mine-77", "uid": "7"}]}}`
 
 const lingeringGraph = `{"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": "x", "namespace": "bench",
-  "uid": "8", "labels": {"profllm.io/run": "x-id"}, "deletionTimestamp": "2026-11-26T12:10:00Z", "finalizers": ["nvidia.com/finalizer"]}}`
+  "uid": "8", "labels": {"profllm.io/run": "x-id"}, "deletionTimestamp": "2026-11-26T12:10:00Z", "finalizers": ["nvidia.com/finalizer"],
+  "ownerReferences": [{"kind": "Job", "name": "x-client", "uid": "0123456789"}]}}`
 
 // Only what goes with the run is being deleted with it.
 //
@@ -245,7 +251,7 @@ func TestRemains(t *testing.T) {
 	states, err := l.States(t.Context(), []string{leftID})
 	require.NoError(t, err)
 	require.Equal(t, run.Forgotten, states[leftID].Note, "what somebody gave the label stays")
-	require.NoError(t, l.Clean(t.Context(), l.dir, l.plan))
+	require.NoError(t, l.clean(t.Context()))
 
 	l = leftBehind(t, "", ownDeployment, ownPod, lingeringGraph)
 	states, err = l.States(t.Context(), []string{leftID})
@@ -255,7 +261,8 @@ func TestRemains(t *testing.T) {
 	require.NotContains(t, states[leftID].Reason, "mine")
 	clock := time.Now()
 	k := kube.New(l.env, func() time.Time { clock = clock.Add(time.Minute); return clock })
-	err = k.Clean(t.Context(), l.dir, l.plan)
+	l.Kube = k
+	err = l.clean(t.Context())
 	require.ErrorContains(t, err, "after 1m30s there is still dynamographdeployment x, which waits for its finalizer")
 	require.NoFileExists(t, filepath.Join(l.dir, kube.CleanFile))
 }
@@ -269,7 +276,7 @@ func TestErrorsInPlainWords(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "the cluster does not answer: Unable to connect to the server: dial tcp: no such host; check the network and the kubeconfig, then repeat the command",
 		states[leftID].Reason)
-	for _, err := range []error{l.fetch(run.Succeeded), l.Cancel(t.Context(), leftID), l.Clean(t.Context(), l.dir, l.plan)} {
+	for _, err := range []error{l.fetch(run.Succeeded), l.Cancel(t.Context(), leftID), l.clean(t.Context())} {
 		require.ErrorContains(t, err, "the cluster does not answer: Unable to connect")
 		require.NotContains(t, err.Error(), "--namespace")
 		require.NotContains(t, err.Error(), "memcache")
@@ -285,7 +292,7 @@ func TestFolderIsALink(t *testing.T) {
 	l := leftBehind(t, "", leftJob, leftPod)
 	away := t.TempDir()
 	require.NoError(t, os.Symlink(away, filepath.Join(l.dir, run.KubeDir)))
-	for _, err := range []error{l.fetch(run.Succeeded), l.Cancel(t.Context(), leftID), l.Clean(t.Context(), l.dir, l.plan)} {
+	for _, err := range []error{l.fetch(run.Succeeded), l.Cancel(t.Context(), leftID), l.clean(t.Context())} {
 		require.ErrorContains(t, err, "kubernetes is not a folder")
 	}
 	entries, err := os.ReadDir(away)
@@ -338,11 +345,14 @@ func TestFetchIsJudged(t *testing.T) {
 	l := leftBehind(t, "", leftJob, leftPod)
 	st := run.State{JobID: leftID, State: run.Succeeded}
 	other := make(chan error, 1)
-	fetched, err := l.Fetch(t.Context(), leftID, st, func() error {
+	l.Judge = func(dir string, of run.State) error {
+		require.Equal(t, l.dir, dir)
+		require.Equal(t, st, of)
 		require.NotNil(t, l.end())
-		other <- l.Clean(canceled(t), l.dir, l.plan)
+		other <- l.clean(canceled(t))
 		return nil
-	})
+	}
+	fetched, err := l.Fetch(t.Context(), leftID, st)
 	require.NoError(t, err)
 	require.True(t, fetched)
 	require.ErrorIs(t, <-other, context.Canceled, "the run is locked")

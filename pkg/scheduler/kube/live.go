@@ -38,8 +38,11 @@ func (k *Kube) Live(ctx context.Context, id string, lines int) ([]Log, error) {
 			return logs, k.plain(err, of.at)
 		}
 		l := Log{Step: c.step, Rank: c.rank}
+		var v veil
 		for line := range strings.Lines(string(out)) {
-			l.Lines = append(l.Lines, strings.TrimRight(line, "\r\n"))
+			if line = strings.TrimRight(line, "\r\n"); !v.hides(line) {
+				l.Lines = append(l.Lines, line)
+			}
 		}
 		logs = append(logs, l)
 	}

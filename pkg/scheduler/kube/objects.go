@@ -34,11 +34,13 @@ type metadata struct {
 	Deleted    *time.Time        `json:"deletionTimestamp"`
 	Finalizers []string          `json:"finalizers"`
 	Generation int64             `json:"generation"`
-	Owners     []struct {
-		Kind string `json:"kind"`
-		Name string `json:"name"`
-		UID  string `json:"uid"`
-	} `json:"ownerReferences"`
+	Owners     []ownerRef        `json:"ownerReferences"`
+}
+
+type ownerRef struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	UID  string `json:"uid"`
 }
 
 type spec struct {

@@ -48,15 +48,7 @@ func (k *Kube) statesIn(ctx context.Context, at Place, ids []string, out map[str
 			kinds = append(kinds, resources[kindGraph])
 		}
 	}
-	selector := plan.RunLabel
-	if slices.Sort(runs); len(runs) <= mostNamed {
-		selector += " in (" + strings.Join(slices.Compact(runs), ",") + ")"
-	}
-	all, err := k.get(ctx, at, append(kinds, resources[kindJob]), selector)
-	byRun := map[string]objects{}
-	for _, o := range all {
-		byRun[o.runID()] = append(byRun[o.runID()], o)
-	}
+	byRun, err := k.ofRuns(ctx, at, append(kinds, resources[kindJob]), runs)
 	for _, id := range ids {
 		of, _ := k.ofJob(id)
 		if err != nil {
@@ -66,6 +58,20 @@ func (k *Kube) statesIn(ctx context.Context, at Place, ids []string, out map[str
 		}
 		out[id] = k.state(ctx, of, id, byRun[of.runID])
 	}
+}
+
+// ofRuns lists objects of several runs, by run.
+func (k *Kube) ofRuns(ctx context.Context, at Place, kinds, runs []string) (map[string]objects, error) {
+	selector := plan.RunLabel
+	if slices.Sort(runs); len(runs) <= mostNamed {
+		selector += " in (" + strings.Join(slices.Compact(runs), ",") + ")"
+	}
+	all, err := k.get(ctx, at, kinds, selector)
+	byRun := map[string]objects{}
+	for _, o := range all {
+		byRun[o.runID()] = append(byRun[o.runID()], o)
+	}
+	return byRun, err
 }
 
 // oneLine is a text without line breaks.
@@ -83,14 +89,11 @@ func (k *Kube) state(ctx context.Context, of known, id string, have objects) run
 		return st
 	}
 	job := jobOf(have, id)
-	if job == nil && have.find(&object{Kind: kindJob, Metadata: metadata{Name: name}}) != nil {
-		have = nil // all of a later attempt
-	}
 	k.mu.Lock()
 	cancelled := k.cancelled[id]
 	k.mu.Unlock()
 	if cancelled || job == nil || job.Metadata.Deleted != nil {
-		have, job = of.remains(have), nil
+		have, job = of.remains(have, id), nil
 	}
 	switch {
 	case job == nil && len(have) > 0:
@@ -114,12 +117,12 @@ func (k *Kube) state(ctx context.Context, of known, id string, have objects) run
 }
 
 // remains are the objects that still have to go. Of a manifest that cannot be read, all do.
-func (of known) remains(have objects) objects {
-	m, err := of.manifest()
+func (of known) remains(have objects, id string) objects {
+	w, err := of.owner(id)
 	if err != nil {
 		return have
 	}
-	return m.remains(have)
+	return w.remains(have)
 }
 
 // stamp is a time as records have it.

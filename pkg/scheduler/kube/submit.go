@@ -70,6 +70,9 @@ func (k *Kube) prepare(ctx context.Context, dir string, p *plan.Plan, m *manifes
 	if err := k.checkAPI(ctx, at, p.Kubernetes); err != nil {
 		return Place{}, err
 	}
+	if err := k.may(ctx, at, m); err != nil {
+		return Place{}, err
+	}
 	return at, k.try(ctx, at, m)
 }
 
@@ -117,81 +120,43 @@ func (k *Kube) Served(ctx context.Context, at Place) ([]string, error) {
 	return served, nil
 }
 
-// try has the server check all objects, with its schemas, webhooks and quotas, and keep none.
+// try has the server check the objects that are not there, with its schemas, policies and quotas, and
+// keep none. Objects of an interrupted submission may be there.
 func (k *Kube) try(ctx context.Context, at Place, m *manifest) error {
-	if err := k.free(ctx, at, m); err != nil {
-		return err
-	}
-	data, err := asList(m.all())
+	have, err := k.free(ctx, at, m)
 	if err != nil {
 		return err
 	}
-	// apply, since objects of an interrupted submission may be there
-	_, err = k.kubectl(ctx, at, data, "apply", "--dry-run=server", "--filename=-", "--output=name")
-	if err != nil {
-		return k.plain(err, at)
+	missing := slices.DeleteFunc(m.all(), func(d document) bool { return have.find(&d.object) != nil })
+	if len(missing) == 0 {
+		return nil
 	}
-	return nil
+	data, err := asList(missing)
+	if err != nil {
+		return err
+	}
+	_, err = k.kubectl(ctx, at, data, "create", "--dry-run=server", "--filename=-", "--output=name")
+	return k.plain(err, at)
 }
 
-// free makes sure that the names of the objects are not those of somebody else's.
-func (k *Kube) free(ctx context.Context, at Place, m *manifest) error {
+// free makes sure that the names of the objects are not those of somebody else's, and returns those of
+// the run that are there.
+func (k *Kube) free(ctx context.Context, at Place, m *manifest) (objects, error) {
 	var names []string
 	for _, d := range m.all() {
 		names = append(names, resources[d.Kind]+"/"+d.Metadata.Name)
 	}
 	have, err := k.named(ctx, at, names)
 	if err != nil {
-		return k.plain(err, at)
+		return nil, k.plain(err, at)
 	}
 	for i := range have {
-		if o := &have[i]; o.runID() != m.job.runID() {
-			return fmt.Errorf("namespace %s has a %s already, which is not of this run (%s=%q)\n\thint: submit again, which takes another name", at.Namespace,
+		if o := &have[i]; !(owner{m: m}).has(o) {
+			return nil, fmt.Errorf("namespace %s has a %s already, which is not of this run (%s=%q)\n\thint: submit again, which takes another name", at.Namespace,
 				o, plan.RunLabel, o.runID())
 		}
 	}
-	return nil
-}
-
-// plain is an error of kubectl in plain words, with what to do; nil stays nil.
-func (k *Kube) plain(err error, at Place) error {
-	if err == nil {
-		return nil
-	}
-	e := asError(err)
-	said := e.said()
-	hint := ""
-	switch {
-	case errors.Is(e.Err, context.Canceled):
-		return err
-	case errors.Is(e.Err, context.DeadlineExceeded):
-		said, hint = e.Error(), "the cluster does not answer: kubectl cluster-info"
-	case said == "":
-		return err
-	case strings.Contains(said, "namespaces \"") && e.says("NotFound"):
-		said, hint = fmt.Sprintf("there is no namespace %s (%s)", at.Namespace, said), "kubectl create namespace "+at.Namespace
-	case e.says("Forbidden") && strings.Contains(said, "exceeded quota"):
-		said, hint = "the namespace's quota is used up: "+said, "kubectl describe quota --namespace="+at.Namespace
-	case e.says("Forbidden"):
-		said, hint = "this account may not do that: "+said,
-			"ask for a role in namespace "+at.Namespace+" that may create, get, list and delete what the manifest holds, and get pods/log"
-	case e.says("Unauthorized"), strings.Contains(said, "You must be logged in"):
-		hint = "log in to the cluster again; kubectl auth whoami"
-	case strings.Contains(said, "conversion webhook"):
-		said, hint = "the operator of Dynamo does not answer: "+said, "kubectl get pods --all-namespaces | grep dynamo-operator"
-	case strings.Contains(said, "failed calling webhook"):
-		hint = "the webhook's service does not answer: ask whoever runs the cluster"
-	case strings.Contains(said, "no matches for kind"):
-		said, hint = "the cluster does not know a kind of the manifest: "+said, "kubectl api-resources"
-	case strings.Contains(said, "does not exist") && strings.Contains(said, "context"):
-		hint = "kubectl config get-contexts lists those that there are"
-	case !e.refused():
-		said, hint = "the cluster does not answer: "+said, "check the network and the kubeconfig, then repeat the command"
-	}
-	if hint != "" {
-		said += "\n\thint: " + hint
-	}
-	return errors.New(said)
+	return have, nil
 }
 
 // create makes the objects that are not there, the Job first, and returns the Job.
@@ -210,8 +175,7 @@ func (k *Kube) create(ctx context.Context, at Place, runID string, m *manifest) 
 	err = k.createOthers(ctx, at, m, job, have)
 	if e := asError(err); err != nil && fresh && e.refused() {
 		// The dry run had passed, and nobody else has seen this Job.
-		_, failed := k.kubectl(ctx, at, nil, "delete", resources[kindJob], m.job.Metadata.Name, "--ignore-not-found",
-			"--wait=false")
+		failed := k.deleteOne(ctx, at, job)
 		if failed == nil {
 			return nil, refuse(k.plain(err, at))
 		}
@@ -279,8 +243,9 @@ func (k *Kube) createOthers(ctx context.Context, at Place, m *manifest, job *obj
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
+	own := owner{m, job.Metadata.UID}.own(now)
 	for _, d := range missing {
-		if objects(now).find(&d.object) == nil {
+		if own.find(&d.object) == nil {
 			return err
 		}
 	}
@@ -313,10 +278,12 @@ func (list objects) find(of *object) *object {
 
 // clear removes what an attempt that is over left, and returns what is there of this one.
 func (k *Kube) clear(ctx context.Context, at Place, runID string, m *manifest) (objects, error) {
-	have, err := k.get(ctx, at, m.kinds(), byLabel(runID))
+	all, err := k.get(ctx, at, m.kinds(), byLabel(runID))
 	if err != nil {
 		return nil, k.nothingMade(err, at)
 	}
+	w := owner{m: m}
+	have := w.own(all)
 	jobs := ofKind(have, kindJob)
 	old := len(have) > 0 && len(jobs) == 0 // of a Job that is gone
 	for _, j := range jobs {
@@ -325,7 +292,7 @@ func (k *Kube) clear(ctx context.Context, at Place, runID string, m *manifest) (
 	if !old {
 		return have, nil
 	}
-	if err := k.remove(ctx, at, runID, m); err != nil {
+	if _, err := k.remove(ctx, at, w); err != nil {
 		return nil, refuse(err)
 	}
 	return nil, nil

@@ -44,15 +44,16 @@ func (k *Kube) trouble(ctx context.Context, of known, job *object, have objects)
 			add(k.podTrouble(ctx, of, o, now))
 		case kindDeployment, kindJob:
 			if c := o.condition("ReplicaFailure"); c.Status == "True" {
-				add(trouble{fmt.Sprintf("the pods of %s are refused: %s", o, oneLine(c.Message)), true})
+				add(refusedPods(o.String(), c.Message, of.at.Namespace))
 			}
 		}
 		if first.never {
 			return first
 		}
 	}
-	if first.why == "" && now.Sub(job.Metadata.Created) > patience {
-		add(k.byEvents(ctx, of, have))
+	none := len(clientPods(have, job)) == 0 // what refuses them, only events say
+	if first.why == "" && (none || now.Sub(job.Metadata.Created) > patience) {
+		add(k.byEvents(ctx, of, have, none))
 	}
 	return first
 }
@@ -199,8 +200,9 @@ func (k *Kube) lastWords(ctx context.Context, at Place, pod, container string) s
 	return ""
 }
 
-// byEvents finds what only events say: pods that are refused, and volumes that cannot be mounted.
-func (k *Kube) byEvents(ctx context.Context, of known, have objects) trouble {
+// byEvents finds what only events say: volumes that cannot be mounted, and, if the Job has none, that
+// its pods are refused.
+func (k *Kube) byEvents(ctx context.Context, of known, have objects, none bool) trouble {
 	mine := map[string]bool{}
 	for _, o := range have {
 		mine[o.Metadata.UID] = true
@@ -211,15 +213,15 @@ func (k *Kube) byEvents(ctx context.Context, of known, have objects) trouble {
 	}
 	var last trouble
 	for _, e := range events {
-		of := e.Object
-		if e.Type != "Warning" || !mine[of.UID] {
+		on := e.Object
+		if e.Type != "Warning" || !mine[on.UID] {
 			continue
 		}
-		switch e.Reason {
-		case "FailedMount", "FailedAttachVolume":
-			last = trouble{fmt.Sprintf("pod %s cannot mount a volume: %s", of.Name, oneLine(e.Message)), false}
-		case "FailedCreate":
-			last = trouble{fmt.Sprintf("the pods of %s %s are refused: %s", strings.ToLower(of.Kind), of.Name, oneLine(e.Message)), true}
+		switch {
+		case e.Reason == "FailedMount", e.Reason == "FailedAttachVolume":
+			last = trouble{fmt.Sprintf("pod %s cannot mount a volume: %s", on.Name, oneLine(e.Message)), false}
+		case e.Reason == "FailedCreate" && (none || on.Kind != kindJob):
+			last = refusedPods(strings.ToLower(on.Kind)+" "+on.Name, e.Message, of.at.Namespace)
 		}
 	}
 	return last

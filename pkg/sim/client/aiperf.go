@@ -26,6 +26,9 @@ func AIPerf(ctx context.Context, p program.Process, name string, args []string) 
 	if err != nil {
 		return p.Fail(program.Usage, fmt.Errorf("%s: %w", name, err))
 	}
+	if _, ok := f.Values["accuracy-benchmark"]; ok {
+		return asked.accuracy(ctx, p, f.Text("accuracy-benchmark", ""))
+	}
 	dir, err := os.MkdirTemp("", "profllm-sim-bench-")
 	if err != nil {
 		return p.Fail(program.Failed, err)

@@ -43,6 +43,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	j.ask = ask
 	j.id = "chatcmpl-" + j.id
+	s.tell(j, w)
 	if q.Stream {
 		return s.streamChat(w, r, &q, j)
 	}

@@ -31,6 +31,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) *refusal {
 		return refused
 	}
 	j.id = "cmpl-" + j.id
+	s.tell(j, w)
 	if q.Stream {
 		return s.streamCompletion(w, r, &q, j)
 	}

@@ -23,6 +23,36 @@ type job struct {
 	limits  limits
 	sample  sampling
 	arrived time.Time
+	header  http.Header // of the answer, which tells the tokens of the prompt; nil: it does not
+}
+
+// The headers by which a worker of Dynamo tells its frontend the tokens of a prompt, and those of
+// them that it found in its cache.
+const (
+	PromptHeader = "X-Profllm-Sim-Prompt-Tokens"
+	CachedHeader = "X-Profllm-Sim-Cached-Tokens"
+)
+
+// tell has the answer of a worker of Dynamo name the tokens of the prompt.
+func (s *Server) tell(j *job, w http.ResponseWriter) {
+	if s.Worker {
+		j.header = w.Header()
+	}
+}
+
+// told writes these headers, once the caches were looked at.
+func (j *job) told(all []*sequence) {
+	if j.header == nil || j.header.Get(PromptHeader) != "" {
+		return
+	}
+	prompt, cached := 0, 0
+	for i, q := range all {
+		if i%j.n == 0 {
+			prompt, cached = prompt+len(q.prompt), cached+q.cached
+		}
+	}
+	j.header.Set(PromptHeader, strconv.Itoa(prompt))
+	j.header.Set(CachedHeader, strconv.Itoa(cached))
 }
 
 // sequences decides the answers, one sequence per prompt and choice, in the order of the
@@ -64,7 +94,10 @@ func (s *Server) run(ctx context.Context, j *job, all []*sequence, emit func(ind
 	defer cancel()
 	defer s.countPrompts(j, all)
 	if len(all) == 1 {
-		return s.engine.run(ctx, all[0], func(chunk []token) error { return emit(0, chunk) })
+		return s.engine.run(ctx, all[0], func(chunk []token) error {
+			j.told(all)
+			return emit(0, chunk)
+		})
 	}
 	var (
 		mu   sync.Mutex

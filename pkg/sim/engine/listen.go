@@ -151,6 +151,9 @@ func NodeHost(host, node string) string {
 	return host
 }
 
+// An Answerer serves an engine that has started, and returns the exit code: Answer, or what calls it.
+type Answerer func(ctx context.Context, p program.Process, s *Server, l net.Listener, log *Logger) int
+
 // Answer serves until ctx ends or a fault kills the process.
 func Answer(ctx context.Context, p program.Process, s *Server, l net.Listener, log *Logger) int {
 	requests, stop := context.WithCancel(context.Background())

@@ -24,6 +24,7 @@ type Server struct {
 	engine      *engine
 	fingerprint string
 	Dev         bool // VLLM_SERVER_DEV_MODE
+	Worker      bool // of NVIDIA Dynamo: tells its frontend the tokens of each prompt
 	requests    atomic.Int64
 	die         chan struct{} // closed by the request that die-on-request names
 }
@@ -174,9 +175,15 @@ func (w *statusWriter) WriteHeader(status int) {
 
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// WriteMetrics writes the page of counters.
+func (s *Server) WriteMetrics(w io.Writer) error { return s.engine.metrics.writeTo(w) }
+
+// Requests is how many requests for tokens there were.
+func (s *Server) Requests() int64 { return s.requests.Load() }
+
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	var b bytes.Buffer
-	if err := s.engine.metrics.writeTo(&b); err != nil {
+	if err := s.WriteMetrics(&b); err != nil {
 		internal().write(w)
 		return
 	}

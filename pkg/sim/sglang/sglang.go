@@ -158,6 +158,11 @@ func parseLaunch(args []string) (sglangConfig, program.Flags, error) {
 
 // launchServer is python3 -m sglang.launch_server.
 func launchServer(ctx context.Context, p program.Process, args []string) int {
+	return Start(ctx, p, args, engine.Answer)
+}
+
+// Start starts SGLang's engine, and has answer serve it.
+func Start(ctx context.Context, p program.Process, args []string, answer engine.Answerer) int {
 	start := time.Now()
 	c, flags, err := parseLaunch(args)
 	if err != nil {
@@ -209,7 +214,7 @@ func launchServer(ctx context.Context, p program.Process, args []string) int {
 	if err != nil {
 		return engine.Die(p, log, program.Failed, "OSError: "+err.Error())
 	}
-	return engine.Answer(ctx, p, s, l, log)
+	return answer(ctx, p, s, l, log)
 }
 
 // sideChannel gives the simulated connector its address: prefill's bootstrap port, and any port

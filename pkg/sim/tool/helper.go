@@ -14,14 +14,14 @@ import (
 )
 
 // Helper stands in for a process beside the servers, whatever its program is: it listens at
-// the ports that it is given until it is told to end, and answers every GET with 200.
+// the ports that it is given, if any, until it is told to end, and answers every GET with 200.
 func Helper(ctx context.Context, p program.Process, args []string) int {
 	var ports []string
 	for len(args) > 1 && args[0] == "--port" {
 		ports, args = append(ports, args[1]), args[2:]
 	}
-	if len(args) < 2 || args[0] != "--" || len(ports) == 0 {
-		return p.Fail(program.Usage, errors.New("helper: want --port PORT ... -- COMMAND"))
+	if len(args) < 2 || args[0] != "--" {
+		return p.Fail(program.Usage, errors.New("helper: want [--port PORT ...] -- COMMAND"))
 	}
 	fmt.Fprintf(p.Stdout, "profllm sim: nothing is stored or served; this stands for: %s\n",
 		strings.Join(redact.Words(args[1:]), " "))

@@ -21,11 +21,16 @@ const Release = "0.32.0"
 
 // Serve is `vllm serve`.
 func Serve(ctx context.Context, p program.Process, args []string) int {
-	start := time.Now()
 	args, code, ok := accepted(p, args)
 	if !ok {
 		return code
 	}
+	return Start(ctx, p, args, engine.Answer)
+}
+
+// Start starts the engine of a command line whose options were looked at, and has answer serve it.
+func Start(ctx context.Context, p program.Process, args []string, answer engine.Answerer) int {
+	start := time.Now()
 	set, err := readSettings(p, args)
 	if err != nil {
 		return p.Fail(program.Usage, err)
@@ -78,7 +83,7 @@ func Serve(ctx context.Context, p program.Process, args []string) int {
 	if err != nil {
 		return engine.Die(p, log, program.Failed, "OSError: "+err.Error())
 	}
-	return engine.Answer(ctx, p, s, l, log)
+	return answer(ctx, p, s, l, log)
 }
 
 // releaseOf is a release, and behind commas the options that the engine has besides its own. They

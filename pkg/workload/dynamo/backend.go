@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -17,7 +18,7 @@ const newest = "1.6.1"
 const (
 	modes       = "1.0.0" // --disaggregation-mode; prefill of vLLM needs --kv-transfer-config, and --connector is gone
 	zmqEvents   = "1.3.0" // events travel by ZMQ unless told otherwise, so that nothing needs NATS
-	statelessKV = "1.6.0" // neither --router-reset-states nor --durable-kv-events
+	statelessKV = "1.4.0" // neither --router-reset-states nor --durable-kv-events
 )
 
 // before reports whether the service has an older Dynamo.
@@ -59,7 +60,7 @@ type backend struct {
 
 var backends = map[string]*backend{
 	"vllm": {
-		module: "dynamo.vllm", model: []string{"--model"},
+		module: vllmModule, model: []string{"--model"},
 		tp: []string{"tensor_parallel_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp"},
 		dp:      []string{"data_parallel_size", "dp"},
 		planned: vllmPlanned, role: vllmRole,
@@ -77,27 +78,50 @@ var sglang = &backend{
 	bootstrap: "disaggregation_bootstrap_port", booleans: serving.StoreTrue,
 	tp: []string{"tensor_parallel_size", "tp_size", "tp"}, pp: []string{"pipeline_parallel_size", "pp_size", "pp"},
 	dp: []string{"data_parallel_size", "dp_size", "dp"}, attention: "enable_dp_attention",
-	planned: map[string]string{"nnodes": spanHint, "node_rank": spanHint, "dist_init_addr": spanHint,
-		"disaggregation_mode": saidByTable},
+	planned: withPlanes(map[string]string{"nnodes": spanHint, "node_rank": spanHint, "dist_init_addr": spanHint,
+		"disaggregation_mode": saidByTable}),
 	role: sglangRole,
 }
 
+// spelt is an option as the engine knows it: vLLM has the short names of sizes with one dash only.
+func (b *backend) spelt(key string) string {
+	for _, names := range [][]string{b.tp, b.pp, b.dp} {
+		if b.module == vllmModule && slices.Contains(names, key) {
+			return names[0]
+		}
+	}
+	return key
+}
+
+// vllmModule is Dynamo's worker of vLLM.
+const vllmModule = "dynamo.vllm"
+
 const (
-	saidByTable = "the table that it stands in says it"
+	saidByTable = "remove it: [prefill_worker] and [decode_worker] say it"
 	spanHint    = "leave it out; nodes_per_worker says it"
 )
 
-var vllmPlanned = map[string]string{
+var vllmPlanned = withPlanes(map[string]string{
 	"disaggregation_mode": saidByTable, "is_prefill_worker": saidByTable, "is_decode_worker": saidByTable,
 	"nnodes": spanHint, "node_rank": spanHint, "master_addr": spanHint, "master_port": spanHint, "headless": spanHint,
+})
+
+// withPlanes are options that the plan sets, and those that say how processes find each other: one
+// process that differs from the others is never found.
+func withPlanes(planned map[string]string) map[string]string {
+	for option, key := range map[string]string{"discovery_backend": "discovery", "store_kv": "discovery",
+		"request_plane": "request_plane", "event_plane": "event_plane"} {
+		planned[option] = "remove it, and write dynamo." + key + " for all processes"
+	}
+	return planned
 }
 
 // modelKeys are options of workers that dynamo.model says.
 var modelKeys = []string{"model", "model_path", "served_model_name", "model_name"}
 
-var plannedModes = map[string]string{
+var plannedModes = withPlanes(map[string]string{
 	"disaggregation_mode": saidByTable, "is_prefill_worker": saidByTable, "is_decode_worker": saidByTable,
-}
+})
 
 // vllmRole are the options that make a worker of vLLM prefill or decode.
 func vllmRole(s *service, role string) []plan.Word {
@@ -157,7 +181,8 @@ func (r *role) size(names []string, c *source.Complaints) int {
 		found = name
 		x, ok := intOf(v)
 		if !ok || x < 1 || x > maxSize {
-			c.Addf(v.Pos, "%s.args.%s is %s, must be 1 to %d", r.label(), name, v.Shown(), maxSize)
+			c.Add(source.Errorf(v.Pos, "%s.args.%s is %s, must be 1 to %d", r.label(), name, v.Shown(), maxSize).
+				Hintf("write a whole number: %s = 1", name))
 			continue
 		}
 		n = x

@@ -2,16 +2,10 @@ package dynamo
 
 import (
 	"bytes"
-	"cmp"
-	"fmt"
-	"math"
 	"path"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
@@ -35,6 +29,12 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 			w.addStorage(s, cl, "lmcache")
 		}
 	}
+	if w.ownLMCache() {
+		w.addStorage(s, cl, "lmcache") // whether its file names it, only the nodes know
+	}
+	if w.stores() { // containers see the folders of caches at their own paths
+		s.Mounts = append(s.Mounts, w.storageDir()+":"+w.storageDir())
+	}
 	w.addKVBM(s, cl)
 	if t := w.cfg.HiCache; t != nil {
 		var text bytes.Buffer
@@ -43,7 +43,7 @@ func (w *Workload) addCaches(s *plan.Service, cl plan.Cluster) error {
 		}
 		s.Files = append(s.Files, plan.File{Name: hicacheFile, Text: plan.Text(text.String())})
 	}
-	c.Add(w.addController(s))
+	c.Add(w.addController(s, cl))
 	return c.Err()
 }
 
@@ -74,6 +74,9 @@ func (w *Workload) checkStorage(c *source.Complaints) {
 
 // addStorage makes that folder on every node.
 func (w *Workload) addStorage(s *plan.Service, cl plan.Cluster, cache string) {
+	if cl.Simulated {
+		return // nothing is kept there
+	}
 	name := cache + "_storage"
 	s.Setup = append(s.Setup, plan.Step{Name: name, Nodes: cl.All(), Container: true,
 		Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl, cache)), Log: "logs/" + name + "-%t.log"})
@@ -82,15 +85,7 @@ func (w *Workload) addStorage(s *plan.Service, cl plan.Cluster, cache string) {
 
 // stores reports whether a cache keeps files.
 func (w *Workload) stores() bool {
-	return w.cfg.LMCache != nil || w.hasKVBM()
-}
-
-// storageMount is the mount by which containers see the folder of caches, "" where they need none.
-func (w *Workload) storageMount() string {
-	if !w.stores() {
-		return ""
-	}
-	return w.storageDir() + ":" + w.storageDir()
+	return w.hasLMCache() || w.hasKVBM()
 }
 
 const (
@@ -137,109 +132,17 @@ func (w *Workload) checkCaches(c *source.Complaints) {
 			c.Add(source.Errorf(t.Pos, "lmcache has unknown placeholders: %s", strings.Join(unknown, ", ")).
 				Hintf("known: %s; write {{ and }} for braces", strings.Join(placeholderNames, ", ")))
 		}
-		if w.service.Backend == "vllm" && !w.connects(&w.prefill, "LMCache") && !w.connects(&w.decode, "LMCache") {
-			w.note(t.Pos, "no worker reads the file of lmcache: name a connector of LMCache in kv_transfer_config, or set "+
-				"connector = \"lmcache\"")
-		}
+		w.noteUnread(t.Pos, "lmcache")
+	}
+	if w.ownLMCache() {
+		w.noteUnread(w.env.PosOf(lmcacheVariable), lmcacheVariable)
 	}
 	if w.cfg.Controller != nil {
 		c.Add(source.Decode(w.cfg.Controller, &w.controller))
-		if w.cfg.LMCache == nil {
+		if !w.hasLMCache() {
 			w.note(w.cfg.Controller.Pos, "lmcache_controller has no effect: without [cmd_args.lmcache] no worker knows it")
 		}
 	}
-}
-
-// placeholderNames may stand in values of LMCache's file, in braces.
-var placeholderNames = []string{"frontend_ip", "frontend_node", "results_dir", "storage_cache_dir"}
-
-// placeholder is a name in braces, or a brace that is written twice.
-var placeholder = regexp.MustCompile(`\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-
-// unknownPlaceholders are those of all texts below a table, in order, once each.
-func unknownPlaceholders(t *source.Table) []string {
-	var list []string
-	texts(&source.Value{Any: t}, func(text string) {
-		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
-			if m[1] != "" && !slices.Contains(placeholderNames, m[1]) {
-				list = append(list, m[1])
-			}
-		}
-	})
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-// texts visits every text of a value.
-func texts(v *source.Value, visit func(string)) {
-	switch x := v.Any.(type) {
-	case string:
-		visit(x)
-	case []*source.Value:
-		for _, e := range x {
-			texts(e, visit)
-		}
-	case *source.Table:
-		for _, key := range x.Keys() {
-			texts(x.Get(key), visit)
-		}
-	}
-}
-
-// lmcache is LMCache's file: the table as YAML, in the order of the file, with marks in place of
-// what only the job knows.
-func (w *Workload) lmcache(cl plan.Cluster) (string, error) {
-	values := map[string]string{
-		"frontend_node": "${addr:" + frontend + "}", "frontend_ip": "${addr:" + frontend + "}",
-		"results_dir": cl.Dir, "storage_cache_dir": w.storage(cl, "lmcache"),
-	}
-	node := yamlNode(&source.Value{Any: w.cfg.LMCache}, func(text string) string {
-		return placeholder.ReplaceAllStringFunc(text, func(m string) string {
-			switch m {
-			case "{{":
-				return "{"
-			case "}}":
-				return "}"
-			}
-			return cmp.Or(values[m[1:len(m)-1]], m)
-		})
-	})
-	var out bytes.Buffer
-	enc := yaml.NewEncoder(&out)
-	enc.SetIndent(2)
-	if err := enc.Encode(node); err != nil {
-		return "", fmt.Errorf("lmcache: %w", err)
-	}
-	return out.String(), nil
-}
-
-// yamlNode is a value for the YAML library, with its keys in order.
-func yamlNode(v *source.Value, fill func(string) string) *yaml.Node {
-	n := &yaml.Node{}
-	switch x := v.Any.(type) {
-	case *source.Table:
-		n.Kind = yaml.MappingNode
-		for _, key := range x.Keys() {
-			name := &yaml.Node{}
-			name.SetString(key)
-			n.Content = append(n.Content, name, yamlNode(x.Get(key), fill))
-		}
-	case []*source.Value:
-		n.Kind = yaml.SequenceNode
-		for _, e := range x {
-			n.Content = append(n.Content, yamlNode(e, fill))
-		}
-	case string:
-		_ = n.Encode(fill(x)) // a text always encodes, quoted where it would read as another type
-	case float64:
-		_ = n.Encode(x)
-		if x == math.Trunc(x) && !strings.ContainsAny(n.Value, ".eInN") {
-			n.Value += ".0" // else it would be read as an integer
-		}
-	default:
-		_ = n.Encode(x)
-	}
-	return n
 }
 
 // controller is [cmd_args.lmcache_controller].
@@ -249,8 +152,8 @@ type controller struct {
 
 // addController adds LMCache's controller on the frontend's node. It has no readiness that profllm
 // knows.
-func (w *Workload) addController(s *plan.Service) error {
-	if w.cfg.Controller == nil || w.cfg.LMCache == nil {
+func (w *Workload) addController(s *plan.Service, cl plan.Cluster) error {
+	if w.cfg.Controller == nil || !w.hasLMCache() {
 		return nil
 	}
 	command, err := words(w.controller.Cmd, w.cfg.Controller.PosOf("cmd"))
@@ -259,7 +162,7 @@ func (w *Workload) addController(s *plan.Service) error {
 	}
 	const name = "lmcache_controller"
 	s.Roles = append(s.Roles, plan.Role{Name: name, Nodes: w.front, Helper: true, Timeout: plan.Seconds(controlWait),
-		Step: plan.Step{Name: name, Nodes: w.front, Container: true, Argv: plan.Texts(command...),
+		Step: plan.Step{Name: name, Nodes: w.front, Container: true, Argv: cl.Helper(plan.Texts(command...)),
 			Log: "logs/" + name + "-%t.log", Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(name)}}}})
 	return nil
 }

@@ -23,6 +23,9 @@ type Config struct {
 	Phases         *source.Value `toml:"aiperf_phases"`            // Loads one after the other, each with a name.
 	Accuracy       *source.Table `toml:"aiperf_accuracy"`          // Program that asks for accuracy after the loads.
 	Workloads      *string       `toml:"workloads"`                // Who measures: aiperf or genai-perf; default aiperf.
+	// Options that go to AIPerf or to the frontend without a check of their names and values, such as
+	// "x, y" (profllm): those of a release that profllm does not know.
+	Unchecked string `toml:"unchecked_options"`
 }
 
 // service is [cmd_args.dynamo].
@@ -56,7 +59,7 @@ type service struct {
 	// over several nodes, since Dynamo watches the folder by inotify, which network file systems do
 	// not pass on.
 	Discovery string `toml:"discovery"`
-	// How requests travel: tcp or nats (profllm); default tcp.
+	// How requests travel: tcp or nats, before Dynamo 1.3 also http (profllm); default tcp.
 	RequestPlane string `toml:"request_plane"`
 	// How events travel: zmq or nats (profllm); default zmq, before Dynamo 1.3 nats.
 	EventPlane string `toml:"event_plane"`

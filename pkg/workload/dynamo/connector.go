@@ -29,7 +29,7 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 	add := func(v *source.Value) {
 		text, ok := v.Text()
 		if !ok {
-			c.Addf(v.Pos, "connector must be a text, not %s", v.Describe())
+			c.Add(source.Errorf(v.Pos, "connector must be a text, not %s", v.Describe()).Hintf(`write connector = "nixl"`))
 		}
 		list = append(list, strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })...)
 	}
@@ -48,9 +48,84 @@ func connectorNames(v *source.Value, c *source.Complaints) []string {
 	return list
 }
 
+// connectorOption is how workers of vLLM before 1.0 are told their connectors. Later ones refuse it,
+// and are told in vLLM's words instead.
+const connectorOption = "--connector"
+
+// spokenConnectors are the connectors that words of a command name, and the words without them. Of
+// several options the last counts. found is false where no word names any.
+func spokenConnectors(command []string) (list, rest []string, found bool) {
+	for i := 0; i < len(command); i++ {
+		name, value, joined := strings.Cut(command[i], "=")
+		if name != connectorOption {
+			rest = append(rest, command[i])
+			continue
+		}
+		found, list = true, []string{}
+		if joined {
+			list = append(list, value)
+			continue
+		}
+		for i+1 < len(command) && !strings.HasPrefix(command[i+1], "-") {
+			i++
+			list = append(list, command[i])
+		}
+	}
+	return list, rest, found
+}
+
+// readConnectors reads what moves the blocks of a role: the last word of extra_args counts, then
+// args, cmd, and the key of the whole service.
+func (w *Workload) readConnectors(r *role, c *source.Complaints) {
+	spoken := func(words []string, key string) (*source.Value, []string) {
+		list, rest, found := spokenConnectors(words)
+		if !found {
+			return nil, words
+		}
+		if len(list) == 0 {
+			c.Add(source.Errorf(r.pos(key), "%s.%s: %s names no connector", r.label(), key, connectorOption).
+				Hintf("known: %s", strings.Join(names(connectors), ", ")))
+		}
+		return &source.Value{Pos: r.pos(key), Any: strings.Join(list, " ")}, rest
+	}
+	command, _ := words(r.Cmd, r.pos("cmd")) // checkCommands complains
+	inCommand, _ := spoken(command, "cmd")
+	inExtra, rest := spoken(literals(r.extra), "extra_args")
+	if inExtra != nil {
+		r.extra = plan.Texts(rest...)
+	}
+	for _, v := range []*source.Value{inExtra, r.args.Get("connector"), inCommand, w.service.Connector} {
+		if r.connectors = connectorNames(v, c); r.connectors != nil {
+			r.connectorAt = v.Pos
+			return
+		}
+	}
+}
+
+// connectorVariable is what Dynamo's worker of vLLM reads where it has no option; since 1.0 it does
+// not start with it.
+const connectorVariable = "DYN_CONNECTOR"
+
+// checkConnectors refuses connectors that the plan does not see.
+func (w *Workload) checkConnectors(c *source.Complaints) {
+	if w.service.Backend == "vllm" && w.env.Has(connectorVariable) {
+		c.Add(source.Errorf(w.env.PosOf(connectorVariable), "%s names connectors, but the plan must know them",
+			connectorVariable).Hintf("write connector in [cmd_args.dynamo] or in args of a role"))
+	}
+}
+
+// workerCommand are the words of a worker's program, without what the plan says in its place.
+func (w *Workload) workerCommand(r *role) ([]plan.Word, error) {
+	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	if _, rest, found := spokenConnectors(literals(argv)); found {
+		argv = plan.Texts(rest...)
+	}
+	return argv, err
+}
+
 // checkJSON refuses a text in place of a table that is none.
 func (r *role) checkJSON(c *source.Complaints) {
-	for _, key := range []string{"kv_transfer_config", "kv_events_config"} {
+	for _, key := range []string{transferConfig, eventsConfig} {
 		if text, ok := r.args.Get(key).Text(); ok && !json.Valid([]byte(text)) {
 			c.Add(source.Errorf(r.args.PosOf(key), "%s.args.%s is no JSON", r.label(), key).
 				Hintf("write a table: %s = { KEY = VALUE }", key))
@@ -69,7 +144,7 @@ func (w *Workload) transfer(r *role) []plan.Word {
 			if said > 0 {
 				why = "kv_transfer_config says it"
 			}
-			w.note(r.pos("args"), "%s: connector has no effect: %s", r.label(), why)
+			w.note(r.connectorAt, "%s: connector has no effect: %s", r.label(), why)
 		}
 		return nil
 	}

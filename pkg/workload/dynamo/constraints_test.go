@@ -37,7 +37,8 @@ func TestConstraints(t *testing.T) {
 	w, err = build(wide, "")
 	require.NoError(t, err)
 	_, err = w.Serve(plan.Cluster{Nodes: 3, GPUsPerNode: 8})
-	require.ErrorContains(t, err, "prefill has a larger tensor parallel size (16) than decode (8)", "sizes that the nodes say")
+	require.ErrorContains(t, err, "prefill has a larger tensor parallel size (16) than decode (8)",
+		"sizes that the nodes say")
 	w, err = build(wide, "prefill_tp_le_decode_tp = false")
 	require.NoError(t, err)
 	s, err := w.Serve(plan.Cluster{Nodes: 3, GPUsPerNode: 8})
@@ -67,7 +68,8 @@ func TestModelsOfWorkers(t *testing.T) {
 	s, err := serve(t, "[dynamo]\nmodel = \"org/m\"\n[dynamo.decode_worker.args]\nserved_model_name = \"mine\"\nmodel = \"org/m\"",
 		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(s.Notes, "\n"), "served_model_name has no effect: every process serves dynamo.model, org/m")
+	require.Contains(t, strings.Join(s.Notes, "\n"),
+		"served_model_name has no effect: every process serves dynamo.model, org/m")
 	require.Equal(t, 1, strings.Count(strings.Join(s.Notes, "\n"), "every process serves"))
 	require.NotContains(t, argv(roleOf(t, s, "decode")), "mine")
 }

@@ -7,16 +7,12 @@ package dynamo
 
 import (
 	"cmp"
-	"encoding/json"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
-	"github.com/profllm/profllm/pkg/serving"
-	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -36,6 +32,7 @@ type Workload struct {
 	allocated       int           // nodes
 	front           plan.Slice    // node of the frontend
 	frugal          bool          // others use the GPUs too: a worker takes no more than it needs
+	noCount         bool          // nobody says how many GPUs a node has
 	controller      controller
 	exporter        exporter
 	bases           bases // of the workers' ports
@@ -57,6 +54,7 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	}
 	w.table = decode(w.cfg.Dynamo, &w.service, &c)
 	w.service.defaults(w.cfg.DockerImageURL)
+	w.checkModel(&c)
 	w.checkVersion(&c)
 	if w.backend = backends[w.service.Backend]; w.backend == nil {
 		c.Add(source.Errorf(w.table.PosOf("backend"), "unknown backend %q", w.service.Backend).
@@ -75,12 +73,19 @@ func read(t scenario.Test, needImage bool) (*Workload, error) {
 	w.decode = w.readRole(kind, w.service.Decode, &c)
 	w.checkPlanes(&c)
 	w.checkCommands(&c)
+	w.checkConnectors(&c)
+	w.checkValues(&c)
 	w.checkCaches(&c)
 	w.checkExporter(&c)
 	w.checkWait(&c)
 	w.readBases(&c)
 	w.checkConstraints(t.Constraints, &c)
+	for _, key := range t.ExtraCmdArgs.Keys() {
+		c.Add(source.Errorf(t.ExtraCmdArgs.PosOf(key), "extra_cmd_args.%s has no effect on a test of Dynamo", key).
+			Hintf("write options of workers in their args, of the frontend in ingress_cmd, of the client in aiperf.args"))
+	}
 	w.noEffect()
+	w.noteEvents()
 	w.noteHandoffs(t)
 	return w, c.Err()
 }
@@ -96,10 +101,6 @@ func names[V any](m map[string]V) []string {
 
 // Serve implements plan.Workload.
 func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
-	if cl.Simulated {
-		return plan.Service{}, source.Errorf(w.table.Pos, "a test of Dynamo cannot be rehearsed yet").
-			Hintf("set backend = \"mocker\" and use profllm run: real processes, without a GPU")
-	}
 	var c source.Complaints
 	for _, e := range w.notYet() {
 		c.Add(e)
@@ -128,7 +129,7 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 	w.addOrder(&s, cl)
 	w.addSetup(&s, cl)
 	planes := w.planes(cl)
-	w.addControl(&s, planes)
+	w.addControl(&s, cl, planes)
 	w.addExporter(&s, cl)
 	if err := w.addCaches(&s, cl); err != nil {
 		return s, err
@@ -138,9 +139,12 @@ func (w *Workload) Serve(cl plan.Cluster) (plan.Service, error) {
 			return s, err
 		}
 	}
-	err = w.addFrontend(&s, list, planes)
+	err = w.addFrontend(&s, list, planes, cl)
 	s.Config[frontend] = w.settings(planes)
+	w.nameKeys(&s)
+	w.idlePorts(&s)
 	s.MetricsURLs = w.metricsURLs(list)
+	w.noteRehearsal(cl)
 	s.Notes = w.notes
 	return s, err
 }
@@ -188,9 +192,12 @@ func (w *Workload) metricsURLs(list []instance) []plan.Word {
 	}
 	seen := map[int]bool{}
 	for _, one := range list {
-		if node := one.nodes.Offset; !seen[node] {
-			seen[node] = true
-			urls = append(urls, page(one.name, exporterName))
+		for node := one.nodes.Offset; node < one.nodes.End(); node++ { // the exporter's nodes are all
+			if !seen[node] {
+				seen[node] = true
+				urls = append(urls, plan.Concat("http://", plan.AddrOf(exporterName, node), ":", plan.PortNumber(exporterName),
+					"/metrics"))
+			}
 		}
 	}
 	return urls
@@ -210,14 +217,15 @@ const longestWait = 30 * 24 * 3600
 // checkWait refuses a time in which nothing could become ready.
 func (w *Workload) checkWait(c *source.Complaints) {
 	if n := w.service.WaitSeconds; n != nil && (*n < 1 || *n > longestWait) {
-		c.Addf(w.table.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 to %d", *n, longestWait)
+		c.Add(source.Errorf(w.table.PosOf("serve_wait_seconds"), "serve_wait_seconds is %d, must be 1 to %d", *n,
+			longestWait).Hintf("leave it out for %d", defaultWait))
 	}
 }
 
 // addWorker adds a role that runs one worker.
 func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, planes planes) error {
 	r := one.role
-	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	argv, err := w.workerCommand(r)
 	if err != nil {
 		return err
 	}
@@ -232,6 +240,7 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 	if w.service.Backend == "vllm" {
 		env = append(env, w.vllmEnv(s, one)...)
 	}
+	w.sglangEvents(s, one)
 	if !w.backend.noGPU {
 		env = append(env, plan.Var{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.gpus))})
 	}
@@ -240,7 +249,8 @@ func (w *Workload) addWorker(s *plan.Service, one instance, cl plan.Cluster, pla
 		planes.env(), w.cacheEnv(cl), w.kvbmEnv(s, one, cl))
 	argv = slices.Concat(argv, w.backend.role(&w.service, r.kind), w.options(r), w.wideOptions(r), w.transfer(r),
 		w.cacheArgs(cl), r.extra, w.bootstrap(s, one), w.ownPort(s, one), w.events(one))
-	argv = w.overNodes(s, one, w.localized(cl, argv))
+	argv = w.eventPorts(s, one, argv)
+	argv = w.overNodes(s, one, w.localized(cl, cl.Program(argv)))
 	out := plan.Role{
 		Name: one.name, Replica: one.index, Nodes: one.nodes, GPUs: one.gpus, Engine: true, Timeout: w.wait(),
 		Health: plan.Endpoint{Port: one.name, Path: "/health", Serves: "generate"},
@@ -266,12 +276,12 @@ const frontend = "frontend"
 
 // addFrontend adds what routes requests to the workers. It is ready once every worker has
 // registered there.
-func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes) error {
+func (w *Workload) addFrontend(s *plan.Service, list []instance, planes planes, cl plan.Cluster) error {
 	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"), "python3", "-m", "dynamo.frontend")
 	if err != nil {
 		return err
 	}
-	argv = append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)})
+	argv = cl.Program(append(argv, plan.Text("--http-port"), plan.Word{plan.PortNumber(frontend)}))
 	expect := map[string]int{}
 	for _, one := range list {
 		expect[component(one.role.kind)] += w.registers(one.role)
@@ -293,61 +303,6 @@ func (w *Workload) registers(r *role) int {
 		return max(n, 1)
 	}
 	return 1
-}
-
-// words are the words of a command: its text, divided as a shell divides it, else the default.
-// Nothing in it is expanded, and JSON keeps its quotes, which CloudAI does not take away either.
-func words(text string, pos source.Pos, otherwise ...string) ([]string, error) {
-	if text == "" {
-		return otherwise, nil
-	}
-	whole := text
-	for _, field := range strings.Fields(text) {
-		if strings.HasPrefix(field, "{") && json.Valid([]byte(field)) {
-			whole = strings.Replace(whole, field, shell.Quote(field), 1)
-		}
-	}
-	list, err := shell.Words(whole)
-	switch {
-	case err != nil:
-		return nil, source.Errorf(pos, "the command %q: %v", text, err)
-	case len(list) == 0 && len(otherwise) > 0 || len(list) > 0 && strings.Contains(list[0], "=") &&
-		(len(otherwise) > 0 || !strings.HasPrefix(list[0], "-")):
-		return nil, source.Errorf(pos, "the command %q has no program", text).
-			Hintf("begin with the program; variables stand in extra_env_vars")
-	}
-	return list, nil
-}
-
-// command are the words of a command for the version of the service.
-func (w *Workload) command(text string, pos source.Pos, otherwise ...string) ([]plan.Word, error) {
-	list, err := words(text, pos, otherwise...)
-	if err != nil {
-		return nil, err
-	}
-	return w.translated(list, pos)
-}
-
-// extraArgs are the words of extra_args: a text that is divided as a shell does, or a list of
-// words.
-func (w *Workload) extraArgs(r *role, c *source.Complaints) []plan.Word {
-	if r.Extra == nil {
-		return nil
-	}
-	if list, ok := r.Extra.Any.([]*source.Value); ok {
-		var argv []plan.Word
-		for _, v := range list {
-			argv = append(argv, plan.Text(serving.Scalar(v)))
-		}
-		return argv
-	}
-	text, ok := r.Extra.Text()
-	if !ok {
-		c.Addf(r.Extra.Pos, "%s.extra_args must be a text, not %s", r.label(), r.Extra.Describe())
-	}
-	list, err := w.command(text, r.Extra.Pos)
-	c.Add(err)
-	return list
 }
 
 // Model is what a test serves.

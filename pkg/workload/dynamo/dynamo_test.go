@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -170,7 +171,7 @@ func TestSlices(t *testing.T) {
 		{shared(4, 2), "decode=0,1,2,3 prefill=4,5"},
 		{alone(16, "multiple-workers-per-node = true"), "error: worker needs 16 GPUs on each node"},
 		{alone(16, ""), "error: worker needs 16 GPUs on each node"},
-		{shared(6, 4), "error: prefill needs 4 GPUs on each node (1 worker with tensor parallel size 4 x pipeline parallel size 1), but 2 of 8 are free"},
+		{shared(6, 4), "error: prefill needs 4 GPUs on each node (1 worker with TP 4 x PP 1 x DP 1), but 2 of 8 are free"},
 	} {
 		s, err := serve(t, c.args, plan.Cluster{Nodes: 1, GPUsPerNode: 8})
 		if want, refused := strings.CutPrefix(c.want, "error: "); refused {
@@ -190,7 +191,8 @@ func TestSlices(t *testing.T) {
 
 // The GPUs that the environment names are shared out, from wherever they begin.
 func TestSlicesOfVisibleGPUs(t *testing.T) {
-	s, err := serve(t, "[dynamo]\n[dynamo.prefill_worker.args]\ntp = 1", plan.Cluster{Nodes: 1, VisibleGPUs: []int{4, 6, 7}})
+	s, err := serve(t, "[dynamo]\n[dynamo.prefill_worker.args]\ntp = 1",
+		plan.Cluster{Nodes: 1, VisibleGPUs: []int{4, 6, 7}})
 	require.NoError(t, err)
 	require.Equal(t, "4", env(roleOf(t, s, "decode"), "CUDA_VISIBLE_DEVICES"))
 	require.Equal(t, "6", env(roleOf(t, s, "prefill"), "CUDA_VISIBLE_DEVICES"))
@@ -202,7 +204,8 @@ func TestSlicesOfVisibleGPUs(t *testing.T) {
 func TestPortsAreDistinct(t *testing.T) {
 	for _, backend := range []string{"vllm", "sglang", "mocker"} {
 		s, err := serve(t, fmt.Sprintf("[dynamo]\nbackend = %q\ndiscovery = \"etcd\"\nevent_plane = \"nats\"\n[dynamo.prefill_worker]\nworkers_per_node = 16\n"+
-			"[dynamo.prefill_worker.args]\ntensor-parallel-size = 1\n[dynamo.decode_worker]\nworkers_per_node = 16\n", backend),
+			"[dynamo.prefill_worker.args]\ntensor-parallel-size = 1\n[dynamo.decode_worker]\nworkers_per_node = 16\n",
+			backend),
 			plan.Cluster{Nodes: 1, GPUsPerNode: 32})
 		require.NoError(t, err)
 		seen := map[int]string{}
@@ -227,7 +230,8 @@ func TestRoles(t *testing.T) {
 		{"vllm", "1.6.1", "python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B --disaggregation-mode prefill --kv-transfer-config " +
 			`{"kv_connector":"NixlConnector","kv_role":"kv_both"}`,
 			"python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B --disaggregation-mode decode --kv-transfer-config " +
-				`{"kv_connector":"NixlConnector","kv_role":"kv_both"}`, "python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B"},
+				`{"kv_connector":"NixlConnector","kv_role":"kv_both"}`,
+			"python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B"},
 		{"vllm", "0.9.0", "python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B --is-prefill-worker",
 			"python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B", "python3 -m dynamo.vllm --model Qwen/Qwen3-0.6B"},
 		{"sglang", "1.6.1", "python3 -m dynamo.sglang --model-path Qwen/Qwen3-0.6B --served-model-name Qwen/Qwen3-0.6B " +
@@ -264,18 +268,22 @@ func TestCommandsByVersion(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "python -m dynamo.frontend --router-mode kv --router-reset-states --http-port ${port:frontend}",
 		argv(roleOf(t, s, frontend)))
-	require.Contains(t, argv(roleOf(t, s, "prefill")), "dynamo.vllm --model Qwen/Qwen3-0.6B --disaggregation-mode prefill")
+	require.Contains(t, argv(roleOf(t, s, "prefill")),
+		"dynamo.vllm --model Qwen/Qwen3-0.6B --disaggregation-mode prefill")
 	require.Equal(t, "nats", env(roleOf(t, s, "prefill"), "DYN_EVENT_PLANE"), "the default of 1.1")
 	require.Equal(t, "nats://${addr:nats}:${port:nats}", env(roleOf(t, s, "prefill"), "NATS_SERVER"))
 
 	s, err = serve(t, args("1.6.1"), plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
-	require.Equal(t, "python -m dynamo.frontend --router-mode kv --http-port ${port:frontend}", argv(roleOf(t, s, frontend)))
-	require.Contains(t, strings.Join(s.Notes, "\n"), "--router-reset-states is left out: Dynamo 1.6.1 has no such option")
+	require.Equal(t, "python -m dynamo.frontend --router-mode kv --http-port ${port:frontend}",
+		argv(roleOf(t, s, frontend)))
+	require.Contains(t, strings.Join(s.Notes, "\n"),
+		"--router-reset-states is left out: Dynamo 1.6.1 has no such option")
 	require.Equal(t, "zmq", env(roleOf(t, s, "prefill"), "DYN_EVENT_PLANE"))
 	require.Empty(t, env(roleOf(t, s, "prefill"), "NATS_SERVER"))
 
-	_, err = serve(t, strings.Replace(args("1.6.1"), "--router-reset-states", "--durable-kv-events", 1), plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	_, err = serve(t, strings.Replace(args("1.6.1"), "--router-reset-states", "--durable-kv-events", 1),
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "Dynamo 1.6.1 has no option --durable-kv-events")
 }
 
@@ -312,10 +320,11 @@ func TestPlanes(t *testing.T) {
 // A frontend is ready once all instances have registered.
 func TestReadiness(t *testing.T) {
 	s, err := serve(t, "[dynamo]\nbackend = \"mocker\"\n[dynamo.prefill_worker]\nworkers_per_node = 2\n"+
-		"[dynamo.decode_worker]\nworkers_per_node = 3\n[dynamo.decode_worker.args]\nnum-workers = 2", plan.Cluster{Nodes: 1})
+		"[dynamo.decode_worker]\nworkers_per_node = 3\n[dynamo.decode_worker.args]\nnum-workers = 2",
+		plan.Cluster{Nodes: 1})
 	require.NoError(t, err)
-	require.Equal(t, plan.Endpoint{Port: frontend, Path: "/health", Instances: map[string]int{"prefill": 2, "backend": 6},
-		Model: "Qwen/Qwen3-0.6B"}, roleOf(t, s, frontend).Health)
+	require.Equal(t, plan.Endpoint{Port: frontend, Path: "/health",
+		Instances: map[string]int{"prefill": 2, "backend": 6}, Model: "Qwen/Qwen3-0.6B"}, roleOf(t, s, frontend).Health)
 	require.True(t, s.SimulatedEngine)
 }
 
@@ -376,9 +385,16 @@ func TestEventsAndCounters(t *testing.T) {
 		require.False(t, seen[u.String()], u)
 		seen[u.String()] = true
 	}
-	s, err = serve(t, "[dynamo]\n[dynamo.dcgm_exporter]\nenabled = true\n"+sizes(2, 2), plan.Cluster{Nodes: 2, GPUsPerNode: 2})
+	s, err = serve(t, "[dynamo]\n[dynamo.dcgm_exporter]\nenabled = true\n"+sizes(2, 2),
+		plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.Len(t, s.MetricsURLs, 1+4+2, "two roles share two nodes, each of which has one exporter")
+	s, err = serve(t, "[dynamo]\nbackend = \"sglang\"\n[dynamo.dcgm_exporter]\nenabled = true\n[dynamo.prefill_worker]\nnum_nodes = 0\n"+
+		"[dynamo.decode_worker]\nnum_nodes = 2\nnodes_per_worker = 2\nargs.tp = 2", plan.Cluster{Nodes: 3, GPUsPerNode: 1})
+	require.NoError(t, err)
+	require.Len(t, s.MetricsURLs, 1+1+2, "each node of a worker has an exporter; the third has no worker")
+	require.Equal(t, []string{"http://${addr:dcgm_exporter}:${port:dcgm_exporter}/metrics",
+		"http://${addr:dcgm_exporter+1}:${port:dcgm_exporter}/metrics"}, []string{s.MetricsURLs[2].String(), s.MetricsURLs[3].String()})
 	s, err = serve(t, "[dynamo]\n", plan.Cluster{Nodes: 2, GPUsPerNode: 2})
 	require.NoError(t, err)
 	require.NotContains(t, argv(roleOf(t, s, "prefill")), "kv-events-config", "round robin asks for none")
@@ -386,9 +402,11 @@ func TestEventsAndCounters(t *testing.T) {
 
 // Prefill of the mocker that stands for several workers has a port for each.
 func TestMockerPorts(t *testing.T) {
-	s, err := serve(t, "[dynamo]\nbackend = \"mocker\"\n[dynamo.prefill_worker.args]\nnum-workers = 2", plan.Cluster{Nodes: 1})
+	s, err := serve(t, "[dynamo]\nbackend = \"mocker\"\n[dynamo.prefill_worker.args]\nnum-workers = 2",
+		plan.Cluster{Nodes: 1})
 	require.NoError(t, err)
-	require.Contains(t, argv(roleOf(t, s, "prefill")), "--bootstrap-ports ${port:prefill_bootstrap},${port:prefill_bootstrap_1}")
+	require.Contains(t, argv(roleOf(t, s, "prefill")),
+		"--bootstrap-ports ${port:prefill_bootstrap},${port:prefill_bootstrap_1}")
 }
 
 // Values reach a worker as one word each, whatever is in them.
@@ -436,7 +454,8 @@ func TestRolesOfCloudAI(t *testing.T) {
 	require.Equal(t, 1, strings.Count(argv(roleOf(t, s, "decode")), "--disaggregation-"))
 	at := slices.IndexFunc(s.Ports, func(p plan.Port) bool { return p.Name == "prefill_bootstrap" })
 	require.Equal(t, 12345, s.Ports[at].Base)
-	_, err = serve(t, "[dynamo.decode_worker.args]\ndisaggregation-mode = \"prefill\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	_, err = serve(t, "[dynamo.decode_worker.args]\ndisaggregation-mode = \"prefill\"",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "decode_worker.args.disaggregation_mode: profllm sets this option itself")
 }
 
@@ -466,7 +485,8 @@ func TestSpellings(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "worker 0", workers(s))
 	}
-	_, err := serve(t, "[dynamo.prefill_worker]\nnum-nodes = 0\nnum_nodes = 1\n", plan.Cluster{Nodes: 1, GPUsPerNode: 1})
+	_, err := serve(t, "[dynamo.prefill_worker]\nnum-nodes = 0\nnum_nodes = 1\n",
+		plan.Cluster{Nodes: 1, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "t.toml:3:1: num_nodes is written a second time, with another spelling (t.toml:2:1)")
 }
 
@@ -503,7 +523,8 @@ func TestConnectors(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, argv(roleOf(t, s, "decode")), "--connector lmcache nixl")
 	}
-	s, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = \"nixl\"\nkv-transfer-config = \"{}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	s, err := serve(t, "[dynamo.prefill_worker.args]\nconnector = \"nixl\"\nkv-transfer-config = \"{}\"",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(s.Notes, "\n"), "connector has no effect: kv_transfer_config says it")
 }
@@ -555,25 +576,68 @@ extra_config:
 	text, _ := s.Files[0].Text.Literal()
 	require.Contains(t, text, "nixl_path: /mnt/fast/profllm-exp_1/lmcache\n")
 	require.Contains(t, strings.Join(s.Notes, "\n"), "the run's folder below /mnt/fast stays on the nodes")
-	prepared, err := Prepared(test(t, "storage_cache_dir = \"/mnt/fast\"\n"+lmcache))
-	require.NoError(t, err)
-	require.Equal(t, []string{"/mnt/fast:/mnt/fast"}, prepared.Mounts, "containers see it")
+	require.Equal(t, []string{"/mnt/fast:/mnt/fast"}, s.Mounts, "containers see it")
 
-	_, err = serve(t, strings.ReplaceAll(lmcache, "results_dir", "rezults")+"\n[lmcache.more]\na = \"{Also}\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	_, err = serve(t, strings.ReplaceAll(lmcache, "results_dir", "rezults")+"\n[lmcache.more]\na = \"{Also}\"",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.ErrorContains(t, err, "lmcache has unknown placeholders: Also, rezults")
 }
 
-// What is not run yet is refused, not left out.
-func TestNotYet(t *testing.T) {
-	w, err := New(test(t, "[dynamo]"), false)
+// In a rehearsal, every program is a stand-in, at the places, with the ports and the options of the
+// real one. No shell text runs that was written for the image.
+func TestRehearsal(t *testing.T) {
+	const args = "startup_cmd = \"mount /x\"\n[dynamo]\ningress_cmd = \"python -m dynamo.frontend\"\nnode_setup_cmd = \"ucx_info\"\n" +
+		"[dynamo.dcgm_exporter]\nenabled = true\n[lmcache]\npath = \"{storage_cache_dir}\"\n[lmcache_controller]\ncmd = \"controller\"\n" +
+		"[aiperf]\nsetup_cmd = \"pip install x\"\nbetween_phase_cmd = \"curl x\"\n"
+	cl := plan.Cluster{Nodes: 2, GPUsPerNode: 1}
+	real, err := serve(t, args, cl)
 	require.NoError(t, err)
-	_, err = w.Serve(plan.Cluster{Nodes: 2, GPUsPerNode: 1, Simulated: true})
-	require.ErrorContains(t, err, "cannot be rehearsed yet")
+	cl.Simulated = true
+	s, err := serve(t, args, cl)
+	require.NoError(t, err)
+	require.Equal(t, real.Ports, s.Ports)
+	require.Len(t, s.Roles, len(real.Roles))
+	for i, r := range s.Roles {
+		want := argv(real.Roles[i])
+		switch {
+		case r.Helper:
+			require.Regexp(t, `^profllm sim helper (--port \$\{port:\w+\} )*-- `+regexp.QuoteMeta(want)+"$", argv(r))
+		case r.Engine:
+			require.Contains(t, argv(r), "-- profllm sim python3 -m dynamo.vllm ", "startup_cmd may adapt the worker's files")
+			require.Equal(t, want, strings.Replace(argv(r), "profllm sim ", "", 1))
+		default:
+			require.Equal(t, "profllm sim "+want, argv(r))
+		}
+		require.Equal(t, real.Roles[i].Health, r.Health)
+	}
+	require.Equal(t, "/run/discovery", env(roleOf(t, s, frontend), "DYN_FILE_KV"), "stand-ins of etcd store nothing")
+	require.Empty(t, env(roleOf(t, real, frontend), "DYN_FILE_KV"))
+	for _, step := range s.Setup {
+		require.True(t, strings.HasPrefix(argv(plan.Role{Step: step}), "profllm sim bash -c "), step.Name)
+	}
+	require.Len(t, s.Setup, 2, "no folder for caches that keep nothing")
+	notes := strings.Join(s.Notes, "\n")
+	for _, key := range []string{"setup_cmd", "between_phase_cmd", "startup_cmd is parsed and", "node_setup_cmd is parsed and"} {
+		require.Contains(t, notes, key+" does not run in a rehearsal")
+	}
+}
+
+// The program that asks for accuracy is AIPerf's stand-in, without the text before it.
+func TestRehearsedAccuracy(t *testing.T) {
+	for entry, want := range map[string]string{
+		"": "--x {model}", "entrypoint = \"/opt/bin/aiperf profile\"\n": "--x {model}",
+		"entrypoint = \"python3 ask.py\"\n": "--accuracy-benchmark simulated --model {model} --url {url} --artifact-dir {artifact_dir}",
+	} {
+		p, err := Prepared(test(t, "[dynamo]\n[aiperf_accuracy]\n"+entry+"setup_cmd = \"pip install x\"\ncli = \"--x {model}\""))
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"entrypoint": "aiperf profile", "cli": want}, Rehearsed(p).Plain())
+	}
 }
 
 // A controller without LMCache controls nobody.
 func TestControllerAlone(t *testing.T) {
-	s, err := serve(t, "[dynamo]\n[lmcache_controller]\ncmd = \"lmcache_controller\"", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+	s, err := serve(t, "[dynamo]\n[lmcache_controller]\ncmd = \"lmcache_controller\"",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(s.Notes, "\n"), "lmcache_controller has no effect")
 	for _, r := range s.Roles {
@@ -596,10 +660,12 @@ func TestHiCache(t *testing.T) {
 // What runs before the service, and the exporter beside it.
 func TestBeside(t *testing.T) {
 	s, err := serve(t, "startup_cmd = \"mount /x\"\nstartup_cmd_docker_image = \"i:1\"\n[dynamo]\nnode-setup-cmd = \"hostname | cat\"\n"+
-		"[dynamo.dcgm_exporter]\nenabled = true\nimage-url = \"e:2\"\nport = 9500", plan.Cluster{Nodes: 2, GPUsPerNode: 1})
+		"[dynamo.dcgm_exporter]\nenabled = true\nimage-url = \"e:2\"\nport = 9500",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.Equal(t, []string{"startup i:1 false", "node_setup  true"}, []string{
-		fmt.Sprint(s.Setup[0].Name, " ", s.Setup[0].Image, " ", s.Setup[0].Optional), fmt.Sprint(s.Setup[1].Name, " ", s.Setup[1].Image, " ", s.Setup[1].Optional)})
+		fmt.Sprint(s.Setup[0].Name, " ", s.Setup[0].Image, " ", s.Setup[0].Optional),
+		fmt.Sprint(s.Setup[1].Name, " ", s.Setup[1].Image, " ", s.Setup[1].Optional)})
 	e := roleOf(t, s, exporterName)
 	require.Equal(t, "e:2", e.Step.Image)
 	require.Equal(t, plan.Slice{Count: 2}, e.Nodes)

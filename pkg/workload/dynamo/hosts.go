@@ -20,7 +20,7 @@ func (r *role) readHosts(c *source.Complaints) {
 	pos := r.pos("nodes")
 	hosts, err := hostlist.Expand(*r.Hosts)
 	if err != nil {
-		c.Addf(pos, "%s.nodes: %v", r.label(), err)
+		c.Add(source.Errorf(pos, "%s.nodes: %v", r.label(), err).Hintf(`write hosts as Slurm does: "node[01-04]"`))
 		return
 	}
 	if twice := firstTwice(hosts); twice != "" {
@@ -85,6 +85,17 @@ func (w *Workload) askHosts(t *scenario.Test, c *source.Complaints) {
 	if t.ClientNodes > 0 {
 		c.Add(source.Errorf(t.PosOf("client_nodes"),
 			"test %q: client_nodes takes the last nodes, but the workers name theirs", t.ID).Hintf("remove one of the two"))
+	}
+	for _, r := range []*role{&w.prefill, &w.decode} {
+		for i, item := range t.ExcludeNodes {
+			out, _ := hostlist.Expand(item) // what names the hosts of the job complains
+			for _, host := range out {
+				if slices.Contains(r.hosts, host) {
+					c.Add(source.Errorf(r.pos("nodes"), "%s.nodes names %s, which exclude_nodes (%s) leaves out", r.label(), host,
+						t.Table.ElementPos("exclude_nodes", i)).Hintf("remove it from one of the two"))
+				}
+			}
+		}
 	}
 	hosts := w.hosts()
 	if n := t.NumNodes; n != nil && len(t.NodeLists) == 0 {
@@ -161,7 +172,7 @@ const orderScript = `[ "${@:SLURM_PROCID+1:1}" = "$SLURMD_NODENAME" ] || ` +
 
 // addOrder checks on the nodes that the hosts that roles name are where the plan has them.
 func (w *Workload) addOrder(s *plan.Service, cl plan.Cluster) {
-	if !w.hosted() {
+	if !w.hosted() || cl.Simulated { // simulated nodes have no names of their own
 		return
 	}
 	argv := slices.Concat([]string{"bash", "-c", orderScript, "hosts"}, w.hosts())

@@ -129,7 +129,8 @@ func TestNodeListIsNotNeeded(t *testing.T) {
 // The frontend stands with the first worker of decode, or on a node that the test names, and
 // LMCache's controller, whose workers look for it there, with it.
 func TestFrontendNode(t *testing.T) {
-	s, err := serve(t, "[dynamo]\nfrontend_node = 2\n"+strings.TrimPrefix(lmcache, "[dynamo]\n"), plan.Cluster{Nodes: 3, GPUsPerNode: 1})
+	s, err := serve(t, "[dynamo]\nfrontend_node = 2\n"+strings.TrimPrefix(lmcache, "[dynamo]\n"),
+		plan.Cluster{Nodes: 3, GPUsPerNode: 1})
 	require.NoError(t, err)
 	require.Equal(t, "decode 0 prefill 1", workers(s))
 	require.Equal(t, plan.Slice{Offset: 2, Count: 1}, roleOf(t, s, frontend).Step.Nodes)

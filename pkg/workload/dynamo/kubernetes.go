@@ -153,6 +153,10 @@ func (w *Workload) noEffectOnPods() {
 		w.note(w.table.PosOf("port"), "port has no effect on Kubernetes: the frontend listens on %d there",
 			podFrontendPort)
 	}
+	if w.ownLMCache() {
+		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: on Kubernetes nothing fills placeholders "+
+			"in", lmcacheVariable)
+	}
 	if w.service.RequestPlane == nats || w.service.EventPlane == nats {
 		w.note(w.table.Pos, "NATS must be known to Dynamo's operator: the run starts none")
 	}
@@ -202,7 +206,7 @@ func (w *Workload) addPods(s *plan.Service, r *role, cl plan.Cluster) error {
 	if err := w.checkSpan(r, upTo(0, r.nodes)); err != nil {
 		return err
 	}
-	argv, err := w.command(r.Cmd, r.pos("cmd"), "python3", "-m", w.backend.module)
+	argv, err := w.workerCommand(r)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func cuFileSettings(logs, level string) string {
 
 // kvbm reports whether workers of a role have KVBM, Dynamo's manager of KV blocks.
 func (w *Workload) kvbm(r *role) bool {
-	return r.nodes > 0 && w.backend.module == "dynamo.vllm" && w.connects(r, kvbmConnector)
+	return r.nodes > 0 && w.backend.module == vllmModule && w.connects(r, kvbmConnector)
 }
 
 // hasKVBM reports whether any worker has it.
@@ -38,13 +38,10 @@ const kvbmConnector = "DynamoConnector"
 
 // connectorPos is where the connectors of a role are named.
 func (r *role) connectorPos(w *Workload) source.Pos {
-	if _, pos, times := w.said(r, transferConfig); times > 0 && !r.args.Has("connector") {
+	if _, pos, times := w.said(r, transferConfig); times > 0 && len(r.connectors) == 0 {
 		return pos
 	}
-	if r.args.Has("connector") {
-		return r.args.PosOf("connector")
-	}
-	return w.table.PosOf("connector")
+	return r.connectorAt
 }
 
 // addKVBM adds the folder of KVBM's blocks on every node, and what cuFile reads.

@@ -25,9 +25,6 @@ func Prepared(t scenario.Test) (scenario.Test, error) {
 	case !t.Table.Has("num_nodes") && !t.Table.Has("nodes") && w.Nodes() > 0:
 		t.NumNodes = &source.Value{Pos: w.decode.pos("num_nodes"), Any: int64(w.Nodes() + t.ClientNodes)}
 	}
-	if mount := w.storageMount(); mount != "" && !slices.Contains(t.Mounts, mount) {
-		t.Mounts = append(slices.Clone(t.Mounts), mount)
-	}
 	l := loads{test: &t, complaints: &c}
 	if w.cfg.Accuracy != nil {
 		l.accuracy(w.cfg.Accuracy, w.service.Endpoint)
@@ -147,8 +144,13 @@ func (l *loads) tool(t *source.Table, key string) tool {
 	known := source.Fields(x)
 	for _, k := range plain.Keys() {
 		if !slices.Contains(known, k) {
+			near := source.Nearest(k, known)
+			if near != "" {
+				near = "did you mean " + near + "? "
+			}
 			l.complaints.Add(source.Errorf(plain.PosOf(k), "cmd_args.%s.%s is no key of profllm, and goes nowhere", key, k).
-				Hintf("an option of the client stands in [cmd_args.%s.args]; keys here: %s", key, strings.Join(known, ", ")))
+				Hintf("%san option of the client stands in [cmd_args.%s.args]; keys here: %s", near, key,
+					strings.Join(known, ", ")))
 			plain = plain.Without(k)
 		}
 	}
@@ -168,14 +170,34 @@ func (x *tool) arguments(c *source.Complaints) *source.Table {
 
 // program is a client's command without the verb, which the client adds.
 func (l *loads) program(cmd string, pos source.Pos) config.Words {
+	if cmd == "" {
+		return nil
+	}
 	list, err := shell.Words(cmd)
-	if err != nil {
-		l.complaints.Add(source.Errorf(pos, "the command %q: %v", cmd, err))
+	switch {
+	case err == nil && len(list) == 0,
+		len(list) > 0 && (strings.HasPrefix(list[0], "-") || strings.Contains(list[0], "=")):
+		l.complaints.Add(source.Errorf(pos, "the command %q has no program", cmd).
+			Hintf("begin with the program; variables stand in extra_env_vars"))
+	case err != nil:
+		l.complaints.Add(source.Errorf(pos, "the command %q: %v", cmd, err).
+			Hintf("put each word with blanks or quotes between '…'"))
 	}
-	if n := len(list); n > 0 && list[n-1] == "profile" {
-		list = list[:n-1]
+	n := slices.Index(list, "profile")
+	if n < 0 {
+		return list
 	}
-	return list
+	if n < len(list)-1 {
+		l.complaints.Add(source.Errorf(pos, "the command %q has options behind profile", cmd).
+			Hintf("end it with profile, and write options in args or extra_args"))
+	}
+	return list[:n]
+}
+
+// noTables refuses something else in place of the phases.
+func (l *loads) noTables(pos source.Pos) {
+	l.complaints.Add(source.Errorf(pos, "cmd_args.aiperf_phases must be a list of tables").
+		Hintf("write [[cmd_args.aiperf_phases]] above each, with double brackets"))
 }
 
 // phases puts aiperf_phases in the place of the phases of a test. The command between two stands
@@ -183,14 +205,14 @@ func (l *loads) program(cmd string, pos source.Pos) config.Words {
 func (l *loads) phases(v *source.Value, base tool) {
 	list, ok := v.Any.([]*source.Value)
 	if !ok {
-		l.complaints.Addf(v.Pos, "cmd_args.aiperf_phases must be a list of tables")
+		l.noTables(v.Pos)
 		return
 	}
 	seen := map[string]bool{}
 	for i, e := range list {
 		t, ok := e.Any.(*source.Table)
 		if !ok {
-			l.complaints.Addf(e.Pos, "cmd_args.aiperf_phases must be a list of tables")
+			l.noTables(e.Pos)
 			return
 		}
 		name, _ := t.Get("name").Text()

@@ -38,7 +38,8 @@ setup-cmd = "other"
 	require.Equal(t, []string{"/opt/a/bin/aiperf"}, []string(p.ClientProgram))
 	require.Equal(t, "pip install x", p.BeforeLoad)
 	require.True(t, p.StopOnFailure)
-	require.Equal(t, map[string]any{"request_count": int64(50), "concurrency": int64(2), "extra_args": "--header 'a: b'"},
+	require.Equal(t, map[string]any{"request_count": int64(50), "concurrency": int64(2),
+		"extra_args": "--header 'a: b'"},
 		p.BenchArgs.Plain())
 	require.Len(t, p.Phases, 3)
 	require.Equal(t, map[string]any{"concurrency": int64(4), "request_count": int64(60)}, p.Phases[1].BenchArgs.Plain())

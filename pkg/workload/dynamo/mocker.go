@@ -52,6 +52,7 @@ type mocker struct {
 	AIPerf    *source.Table `toml:"aiperf"`
 	GenAIPerf *source.Table `toml:"genai_perf"`
 	Wait      *source.Value `toml:"serve_wait_seconds"` // Time to become ready, s (profllm); default 1800.
+	Unchecked *source.Value `toml:"unchecked_options"`  // As in AIDynamo (profllm).
 }
 
 // mockerWorker is [cmd_args.worker].
@@ -95,6 +96,7 @@ func fromMocker(t scenario.Test) (scenario.Test, error) {
 
 	out := b.table()
 	set(out, "docker_image_url", args.Get("docker_image_url"))
+	set(out, "unchecked_options", m.Unchecked)
 	out.Set("dynamo", b.value(service))
 	name, table := "aiperf", m.AIPerf
 	if m.Tool != nil && *m.Tool == "genai_perf" {
@@ -164,7 +166,7 @@ func (b *builder) frontend(service, t *source.Table) {
 		text, _ := w.Literal()
 		words = append(words, shell.Quote(text))
 	}
-	service.Set("ingress_cmd", b.value(strings.Join(words, " ")))
+	service.Set("ingress_cmd", &source.Value{Pos: t.Pos, Any: strings.Join(words, " ")})
 }
 
 // tool is the client: its own keys, and every other as an option.

@@ -39,7 +39,7 @@ func (w *Workload) place(cl plan.Cluster) ([]instance, error) {
 	if all == nil {
 		all = plan.CountGPUs(max(cl.GPUsPerNode, 1))
 	}
-	w.frugal = cl.Shared
+	w.frugal, w.noCount = cl.Shared, cl.VisibleGPUs == nil && cl.GPUsPerNode == 0
 	if w.backend.noGPU {
 		all = nil
 	}
@@ -102,13 +102,8 @@ func (w *Workload) onNodes(r *role, nodes, all []int, taken int, shared bool) ([
 	default:
 		each = len(all) / max(g, 1)
 	}
-	free := len(all) - taken
-	if !w.backend.noGPU && each*g > free || each == 0 {
-		n := max(each, 1)
-		return nil, source.Errorf(r.sizePos(), "%s needs %s on each node (%s with tensor parallel size %d x pipeline "+
-			"parallel size %d), but %d of %d are free", r.kind, quantity.Count(n*g, "GPU"), quantity.Count(n, "worker"),
-			r.tp, r.pp, max(free, 0), len(all)).
-			Hintf("lower the sizes, give each role nodes of its own, or set nodes_per_worker for workers over several nodes")
+	if free := len(all) - taken; !w.backend.noGPU && each*g > free || each == 0 {
+		return nil, w.tooLarge(r, max(each, 1), max(free, 0), len(all), shared)
 	}
 	var list []instance
 	for node := 0; node < len(nodes); node += r.span {
@@ -130,6 +125,32 @@ func (w *Workload) onNodes(r *role, nodes, all []int, taken int, shared bool) ([
 		}
 	}
 	return list, nil
+}
+
+// tooLarge refuses workers that their nodes have too few GPUs for. The complaint stands at what is
+// said of their number if one of them would fit, else at their largest size.
+func (w *Workload) tooLarge(r *role, each, free, all int, shared bool) error {
+	pos, mends := r.sizePos(), []string{"lower the sizes"}
+	if each > 1 && r.each() <= free {
+		pos, mends = r.pos("workers_per_node"), []string{fmt.Sprintf("set workers_per_node = %d or fewer", free/r.each()),
+			"lower the sizes"}
+	}
+	if shared {
+		mends = append(mends, "give each role nodes of its own")
+	}
+	if r.each() > all && r.span == 1 {
+		mends = append(mends, "set nodes_per_worker for workers over several nodes")
+	}
+	if w.noCount {
+		mends = append(mends, "set gpus_per_node in the system file, without which a node counts as one GPU")
+	}
+	over := ""
+	if r.span > 1 {
+		over = fmt.Sprintf(", over %d nodes", r.span)
+	}
+	return source.Errorf(pos, "%s needs %s on each node (%s with TP %d x PP %d x DP %d%s), but %d of %d are free", r.kind,
+		quantity.Count(each*r.each(), "GPU"), quantity.Count(each, "worker"), r.tp, r.pp, r.dp, over, free, all).
+		Hintf("%s", strings.Join(mends, ", or "))
 }
 
 // number says which worker of its nodes each is.
@@ -192,21 +213,24 @@ func (w *Workload) idle(nodes int, list []instance) string {
 // a role is the workers of one kind.
 type role struct {
 	worker
-	kind    string // prefill, decode, or worker
-	table   *source.Table
-	args    *source.Table // options, with underscores
-	extra   []plan.Word
-	nodes   int
-	hosts   []string // that it names, none: it takes the next
-	span    int      // nodes of one worker
-	perNode int      // 0: not said
-	multi   bool
-	tp, pp  int
-	dp      int
-	whole   bool // sglang_dsr1 without sizes: all GPUs of its nodes
-	all     int  // GPUs of the nodes of such a worker; 0: not known
+	kind  string // prefill, decode, or worker
+	table *source.Table
+	args  *source.Table // options, with underscores
+	extra []plan.Word
 
-	connectors []string
+	extraWords []string // the same, as the test says them
+	nodes      int
+	hosts      []string // that it names, none: it takes the next
+	span       int      // nodes of one worker
+	perNode    int      // 0: not said
+	multi      bool
+	tp, pp     int
+	dp         int
+	whole      bool // sglang_dsr1 without sizes: all GPUs of its nodes
+	all        int  // GPUs of the nodes of such a worker; 0: not known
+
+	connectors  []string
+	connectorAt source.Pos // where they are named
 }
 
 // world is how many GPUs one worker needs.
@@ -244,13 +268,15 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	if v := r.Nodes; v != nil {
 		n, ok := intOf(v)
 		if r.nodes = n; !ok || n < 0 || n > maxSize {
-			c.Addf(v.Pos, "%s.num_nodes must be a number of nodes, 0 to %d, not %s", r.label(), maxSize, v.Shown())
+			c.Add(source.Errorf(v.Pos, "%s.num_nodes must be a number of nodes, 0 to %d, not %s", r.label(), maxSize,
+				v.Shown()).Hintf("write a whole number: num_nodes = 1"))
 			r.nodes = 1
 		}
 	}
 	if n := r.PerNode; n != nil {
 		if r.perNode = *n; *n < 1 || *n > maxWorkers {
-			c.Addf(r.pos("workers_per_node"), "%s.workers_per_node is %d, must be 1 to %d", r.label(), *n, maxWorkers)
+			c.Add(source.Errorf(r.pos("workers_per_node"), "%s.workers_per_node is %d, must be 1 to %d", r.label(), *n,
+				maxWorkers).Hintf("leave it out for 1"))
 			r.perNode = 1
 		}
 	}
@@ -258,9 +284,7 @@ func (w *Workload) readRole(kind string, t *source.Table, c *source.Complaints) 
 	r.readSpan(w.service.Backend, c)
 	r.extra = w.extraArgs(&r, c)
 	r.checkJSON(c)
-	if r.connectors = connectorNames(r.args.Get("connector"), c); r.connectors == nil {
-		r.connectors = connectorNames(w.service.Connector, c)
-	}
+	w.readConnectors(&r, c)
 	r.tp, r.pp, r.dp = r.size(w.backend.tp, c), r.size(w.backend.pp, c), r.size(w.backend.dp, c)
 	attention := "--" + strings.ReplaceAll(w.backend.attention, "_", "-")
 	if w.backend.attention != "" && (isOn(r.args.Get(w.backend.attention)) || hasOption(r.extra, attention)) {
@@ -299,7 +323,7 @@ func (w *Workload) options(r *role) []plan.Word {
 	var words []plan.Word
 	for _, key := range r.args.Keys() {
 		if !slices.Contains(drop, key) {
-			words = append(words, serving.Option(key, r.args.Get(key), w.backend.booleans)...)
+			words = append(words, serving.Option(w.backend.spelt(key), r.args.Get(key), w.backend.booleans)...)
 		}
 	}
 	return words

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
@@ -36,6 +37,55 @@ func (w *Workload) readBases(c *source.Complaints) {
 	}
 }
 
+// nameKeys says of each port which key sets its base, and where, so that a complaint can name it.
+// Ports that nobody wrote a key for name none, unless no port has one.
+func (w *Workload) nameKeys(s *plan.Service) {
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		table, key, label := w.table, "", "dynamo."
+		switch p.Name {
+		case frontend:
+			key = "port"
+		case etcd, "etcd_peer":
+			key = "etcd_port"
+		case nats, "nats_monitor":
+			key = "nats_port"
+		case exporterName:
+			table, key, label = w.service.Exporter, "port", "dynamo.dcgm_exporter."
+		default:
+			if table, label = spelled(w.service.Ports, nil), "dynamo.ports."; w.service.Ports == nil {
+				continue
+			}
+			key = "system"
+			for _, k := range source.Fields(w.bases) {
+				if strings.HasSuffix(p.Name, "_"+k) || strings.Contains(p.Name, "_"+k+"_") {
+					key = k
+				}
+			}
+		}
+		if table.Has(key) {
+			p.Key, p.Pos = label+key, table.PosOf(key)
+		}
+	}
+}
+
+// idlePorts notes bases of ports that no process of this test has.
+func (w *Workload) idlePorts(s *plan.Service) {
+	if w.service.Ports == nil {
+		return
+	}
+	t := spelled(w.service.Ports, nil)
+	for _, key := range t.Keys() {
+		end := "_" + key
+		if key == "system" || slices.ContainsFunc(s.Ports, func(p plan.Port) bool {
+			return strings.HasSuffix(p.Name, end) || strings.Contains(p.Name, end+"_")
+		}) {
+			continue
+		}
+		w.note(t.PosOf(key), "ports.%s has no effect: no process of this test has such a port", key)
+	}
+}
+
 func usable(port int) bool { return port >= 1024 && port <= 65535 }
 
 func badPort(t *source.Table, key string, n int) error {
@@ -65,26 +115,14 @@ func (i instance) port(name string, base, count int) plan.Port {
 
 // vllmEnv are the variables that tell a worker of vLLM the ports that it shares with nobody.
 func (w *Workload) vllmEnv(s *plan.Service, one instance) []plan.Var {
-	side := one.port(one.name+"_nixl", w.bases.NIXL, one.role.tp)
-	events := one.port(one.name+"_events", w.bases.Events, 1)
+	side := one.port(one.name+"_nixl", w.bases.NIXL, min(one.role.tp*one.role.dp, plan.Slots)) // one for each rank
+	events := one.port(one.name+"_events", w.bases.Events, w.ranks(one.role))                  // as many as DP ranks
 	s.Ports = append(s.Ports, side, events)
 	return []plan.Var{
 		{Name: "VLLM_NIXL_SIDE_CHANNEL_HOST", Value: plan.Word{plan.Addr(one.name)}},
 		{Name: "VLLM_NIXL_SIDE_CHANNEL_PORT", Value: plan.Word{plan.PortNumber(side.Name)}},
 		{Name: "DYN_VLLM_KV_EVENT_PORT", Value: plan.Word{plan.PortNumber(events.Name)}},
 	}
-}
-
-// events is the option by which a worker of vLLM publishes what its cache holds, for a router that
-// asks. Since 1.0 nothing else makes it do so.
-func (w *Workload) events(one instance) []plan.Word {
-	r := one.role
-	if w.service.Backend != "vllm" || w.service.before(modes) || r.kind == decodeRole || r.args.Has("kv_events_config") ||
-		hasOption(r.extra, "--kv-events-config") || !strings.Contains(w.service.Ingress, "--router-mode kv") {
-		return nil
-	}
-	return []plan.Word{plan.Text("--kv-events-config"), plan.Concat(`{"publisher":"zmq","topic":"kv-events",`+
-		`"endpoint":"tcp://*:`, plan.PortNumber(one.name+"_events"), `","enable_kv_cache_events":true}`)}
 }
 
 // bootstrap is the option by which a worker of prefill is found, where the backend has one.

@@ -89,7 +89,8 @@ func TestRefusedWhereItStands(t *testing.T) {
 
 // Keys of places and of ports say on Kubernetes that they do nothing there.
 func TestNoEffectOnPods(t *testing.T) {
-	w, err := read(test(t, "docker_image_url = \"x:1.6.1\"\n[dynamo]\nfrontend_node = 7\nports = { nixl = 5600 }\n"), true)
+	w, err := read(test(t, "docker_image_url = \"x:1.6.1\"\n[dynamo]\nfrontend_node = 7\nports = { nixl = 5600 }\n"),
+		true)
 	require.NoError(t, err)
 	s, err := w.Deploy(plan.Cluster{GPUsPerNode: 8, API: "v1beta1", Dir: "/run", RunID: "exp_1"})
 	require.NoError(t, err)

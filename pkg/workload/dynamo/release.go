@@ -17,12 +17,13 @@ type change struct {
 	why    string // it can be left out; "" if it cannot
 }
 
-// changes are those of the frontend and of the workers, read from the released packages 1.1.1 and
-// 1.6.1.
+// changes are those of the frontend and of the workers, read from the released packages 1.3.1, 1.4.0
+// and 1.6.1.
 var changes = []change{
 	{option: "--is-prefill-worker"}, {option: "--is-decode-worker"},
 	{"--router-reset-states", statelessKV, "each run starts with a router that knows nothing"},
-	{"--durable-kv-events", statelessKV, ""},
+	{"--no-router-reset-states", statelessKV, "each run starts with a router that knows nothing"},
+	{"--durable-kv-events", statelessKV, ""}, {"--router-durable-kv-events", statelessKV, ""},
 }
 
 // translated is a command for the version of the service: without options that this version
@@ -34,8 +35,7 @@ func (w *Workload) translated(command []string, pos source.Pos) ([]plan.Word, er
 		case !slices.Contains(command, x.option), x.gone != "" && w.service.before(x.gone):
 			continue
 		case x.gone != "" && x.why == "":
-			return nil, source.Errorf(pos, "Dynamo %s has no option %s", w.service.Version, x.option).
-				Hintf("remove it, or set dynamo.version to that of the image")
+			return nil, w.gone(x.option, pos)
 		}
 		command = slices.DeleteFunc(command, func(word string) bool { return word == x.option })
 		if x.gone != "" {
@@ -43,6 +43,12 @@ func (w *Workload) translated(command []string, pos source.Pos) ([]plan.Word, er
 		}
 	}
 	return plan.Texts(command...), nil
+}
+
+// gone refuses an option that the version has dropped.
+func (w *Workload) gone(option string, pos source.Pos) error {
+	return source.Errorf(pos, "Dynamo %s has no option %s", w.service.Version, option).
+		Hintf("remove it, or %s", setVersion)
 }
 
 // note tells something once.
@@ -77,9 +83,19 @@ func (w *Workload) checkVersion(c *source.Complaints) {
 		c.Add(source.Errorf(w.table.PosOf("version"), "dynamo.version %q is no version: it must begin with a number",
 			s.Version).Hintf("write the version that is in the image: version = %q", newest))
 		s.Version = newest
-	} else if !w.table.Has("version") && imageVersion(w.cfg.DockerImageURL) == "" && s.Backend != "mocker" {
+		return
+	}
+	image := imageVersion(w.cfg.DockerImageURL)
+	switch {
+	case !w.table.Has("version") && image == "" && s.Backend != "mocker":
 		w.note(w.table.Pos, "the image says no version of Dynamo: the commands have the options of %s; set dynamo.version "+
 			"if it is another", newest)
+	case w.table.Has("version") && image != "" && image != version.FindString(s.Version):
+		w.note(w.table.PosOf("version"), "dynamo.version is %s, but the tag of the image says %s: the commands have the "+
+			"options of %s", s.Version, image, s.Version)
+	case frontends().newer(s.Version):
+		w.note(w.table.PosOf("version"), "profllm knows the options of Dynamo up to %s: those of %s are taken to be the same",
+			newest, s.Version)
 	}
 }
 
@@ -91,31 +107,80 @@ func (w *Workload) checkCommands(c *source.Complaints) {
 		_, err := words(text, w.table.PosOf(key), "program")
 		c.Add(err)
 	}
+	ingress, _ := words(w.service.Ingress, w.table.PosOf("ingress_cmd"), "program")
+	w.checkModule(ingress, "ingress_cmd", w.table.PosOf("ingress_cmd"), "dynamo.frontend", c)
+	w.checkFrontend(c)
 	for _, r := range []*role{&w.prefill, &w.decode} {
-		for _, key := range []string{"cmd", "extra_args"} {
-			text, _ := r.table.Get(key).Text()
-			list, err := words(text, r.pos(key))
-			if key == "cmd" {
-				c.Add(err) // extraArgs complained of the other
-			}
-			for _, word := range list {
-				name, _, _ := strings.Cut(word, "=")
-				if w.owned(name) {
-					c.Add(source.Errorf(r.pos(key), "%s.%s has %s, which decides about the role", r.label(), key, name).
-						Hintf("write it in [cmd_args.dynamo.%s.args], or in dynamo.model", r.label()))
-				}
+		command, err := words(r.Cmd, r.pos("cmd"), "program")
+		c.Add(err)
+		w.checkModule(command, r.label()+".cmd", r.pos("cmd"), w.backend.module, c)
+		w.checkWords(r, "cmd", command, c)
+		w.checkWords(r, "extra_args", r.extraWords, c)
+		for _, x := range changes {
+			key := strings.ReplaceAll(strings.TrimPrefix(x.option, "--"), "-", "_")
+			if x.gone != "" && isOn(r.args.Get(key)) && !w.service.before(x.gone) {
+				c.Add(w.gone(x.option, r.args.PosOf(key)))
 			}
 		}
 	}
 }
+
+// checkModule refuses a command that starts another of Dynamo's programs than the plan is made for.
+// Programs of others are their users' own matter.
+func (w *Workload) checkModule(command []string, key string, pos source.Pos, want string, c *source.Complaints) {
+	i := slices.Index(command, "-m") + 1
+	if i == 0 || i == len(command) || command[i] == want {
+		return
+	}
+	others := []string{"dynamo.frontend", "dynamo.trtllm"}
+	for _, b := range backends {
+		others = append(others, b.module)
+	}
+	switch got := command[i]; {
+	case source.Nearest(got, []string{want}) != "":
+		c.Add(source.Errorf(pos, "%s starts %s", key, got).Hintf("did you mean %s?", want))
+	case slices.Contains(others, got):
+		c.Add(source.Errorf(pos, "%s starts %s, but %s is needed with backend %q", key, got, want, w.service.Backend).
+			Hintf("remove the key for the default, or set another backend"))
+	}
+}
+
+// checkWords refuses options in a command of a role that the plan must know or sets itself.
+func (w *Workload) checkWords(r *role, key string, list []string, c *source.Complaints) {
+	refuse := func(name, format string, args ...any) {
+		c.Add(source.Errorf(r.pos(key), "%s.%s has %s, which decides about the role", r.label(), key, name).
+			Hintf(format, args...))
+	}
+	for _, word := range list {
+		name, _, _ := strings.Cut(word, "=")
+		option := strings.ReplaceAll(strings.TrimPrefix(name, "--"), "-", "_")
+		switch hint, planned := w.backend.planned[option]; {
+		case !strings.HasPrefix(name, "-"):
+		case name == "--is-prefill-worker", name == "--is-decode-worker": // translated leaves it out
+			if !r.agrees(option, &source.Value{Any: true}) && (option != "is_decode_worker" || r.kind != aggregated) {
+				refuse(name, "remove it: [cmd_args.dynamo.%s] says what these workers are", r.label())
+			}
+		case strings.HasPrefix(name, "--") && planned:
+			refuse(name, "%s", hint)
+		case w.owned(name):
+			refuse(name, "write it in [cmd_args.dynamo.%s.args], or in dynamo.model", r.label())
+		}
+	}
+}
+
+// shortSizes are the one-letter spellings of parallel sizes that vLLM has.
+var shortSizes = []string{"-tp", "-pp", "-dp"}
 
 // owned reports whether an option says what the plan must know: the model, the sizes, ports, the
 // role.
 func (w *Workload) owned(option string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(option, "--"), "-", "_")
 	b := w.backend
-	return strings.HasPrefix(option, "--") && (slices.Contains(b.model, option) || name == b.bootstrap ||
-		name == "disaggregation_mode" || slices.Contains(slices.Concat(b.tp, b.pp, b.dp), name))
+	if slices.Contains(shortSizes, option) {
+		return true
+	}
+	return strings.HasPrefix(option, "--") && (slices.Contains(b.model, option) || name != "" &&
+		(name == b.bootstrap || name == b.port) || slices.Contains(slices.Concat(b.tp, b.pp, b.dp), name))
 }
 
 // noEffect notes keys that are read and do nothing here.
@@ -139,11 +204,17 @@ func (w *Workload) noEffect() {
 			w.note(x.table.PosOf(x.key), "%s has no effect: %s", x.key, x.why)
 		}
 	}
+	for _, key := range []string{"script", "repo", "success_marker", "failure_marker"} {
+		if w.written.Has(key) {
+			w.note(w.written.PosOf(key), "%s has no effect: profllm plans the service itself, and judges the run by its "+
+				"results", key)
+		}
+	}
 	if w.cfg.StartupImage != nil && w.cfg.StartupCmd == nil {
 		w.note(w.args.PosOf("startup_cmd_docker_image"), "startup_cmd_docker_image has no effect without startup_cmd")
 	}
 	if w.cfg.StorageDir != nil && !w.stores() {
-		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without [cmd_args.lmcache] or KVBM")
+		w.note(w.args.PosOf("storage_cache_dir"), "storage_cache_dir has no effect without LMCache or KVBM")
 	}
 	w.noEffectOfNames()
 	if w.prefill.kind != w.decode.kind && w.decode.kind != aggregated && w.backend.noGPU {
@@ -168,19 +239,25 @@ func (w *Workload) noEffectOfNames() {
 	}
 	for _, name := range plannedVariables {
 		if w.env.Has(name) && w.plans(name) {
-			w.note(w.env.PosOf(name), "%s has no effect: the plan gives each process its own", name)
+			why := "the plan gives each process its own"
+			if key := variableKeys[name]; key != "" {
+				why = "the plan sets it; write dynamo." + key
+			}
+			w.note(w.env.PosOf(name), "%s has no effect: %s", name, why)
 		}
-	}
-	if w.cfg.LMCache == nil && w.env.Has(lmcacheVariable) {
-		w.note(w.env.PosOf(lmcacheVariable), "the file of %s is read as it is: placeholders are filled in in "+
-			"[cmd_args.lmcache] only", lmcacheVariable)
 	}
 }
 
 // plannedVariables are those that every process gets by itself.
-var plannedVariables = []string{"DYN_SYSTEM_PORT", "VLLM_NIXL_SIDE_CHANNEL_PORT", "DYN_VLLM_KV_EVENT_PORT",
+var plannedVariables = []string{"DYN_SYSTEM_PORT", "DYN_SYSTEM_ENABLED", "VLLM_NIXL_SIDE_CHANNEL_PORT",
+	"VLLM_NIXL_SIDE_CHANNEL_HOST", "DYN_VLLM_KV_EVENT_PORT", "DYN_DISCOVERY_BACKEND", "DYN_STORE_KV",
+	"DYN_REQUEST_PLANE", "DYN_EVENT_PLANE", "DYN_FILE_KV", "DYN_HTTP_PORT",
 	"DYN_KVBM_LEADER_ZMQ_PUB_PORT", "DYN_KVBM_LEADER_ZMQ_ACK_PORT", "DYN_KVBM_DISK_CACHE_DIR", "DYN_KVBM_METRICS_PORT",
-	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER"}
+	cuFileVariable, "ETCD_ENDPOINTS", "NATS_SERVER", "DYN_FILE_KV"}
+
+// variableKeys are keys of the service that say what such a variable would.
+var variableKeys = map[string]string{"DYN_DISCOVERY_BACKEND": "discovery", "DYN_STORE_KV": "discovery",
+	"DYN_REQUEST_PLANE": "request_plane", "DYN_EVENT_PLANE": "event_plane", "DYN_HTTP_PORT": "port"}
 
 // plans reports whether this test's plan sets such a variable, which a test without KVBM or caches
 // may not need.
@@ -190,6 +267,8 @@ func (w *Workload) plans(name string) bool {
 		return w.stores()
 	case "DYN_KVBM_DISK_CACHE_DIR":
 		return w.hasKVBM()
+	case "DYN_FILE_KV":
+		return w.service.Discovery != etcd
 	case "DYN_KVBM_METRICS_PORT":
 		return w.hasKVBM() && w.kvbmMeasured()
 	}

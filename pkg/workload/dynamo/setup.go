@@ -15,7 +15,7 @@ import (
 func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	if w.localizes() {
 		script := runtimeFile(cl) + *w.cfg.StartupCmd
-		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: plan.Texts("bash", "-c", script),
+		step := plan.Step{Name: "startup", Nodes: cl.All(), Argv: cl.Program(plan.Texts("bash", "-c", script)),
 			Log: "logs/startup-%t.log"}
 		if image := w.cfg.StartupImage; image != nil {
 			step.Container, step.Image = true, *image
@@ -24,7 +24,7 @@ func (w *Workload) addSetup(s *plan.Service, cl plan.Cluster) {
 	}
 	if text := w.service.NodeSetup; text != nil && *text != "" {
 		s.Setup = append(s.Setup, plan.Step{Name: "node_setup", Nodes: cl.All(), Container: true, Optional: true,
-			Argv: plan.Texts("bash", "-c", *text), Log: "logs/node_setup-%t.log"})
+			Argv: cl.Program(plan.Texts("bash", "-c", *text)), Log: "logs/node_setup-%t.log"})
 	}
 }
 
@@ -44,10 +44,12 @@ func runtimeFile(cl plan.Cluster) string {
 
 // localized is a worker's command, which reads the files of its node.
 func (w *Workload) localized(cl plan.Cluster, argv []plan.Word) []plan.Word {
-	if !w.localizes() {
+	fill := w.filled(cl)
+	if !w.localizes() && fill == nil {
 		return argv
 	}
-	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir, "--"), argv)
+	return slices.Concat([]plan.Word{plan.Self()}, plan.Texts("job", "localize", "--run", cl.Dir), fill,
+		plan.Texts("--"), argv)
 }
 
 // exporter is [cmd_args.dynamo.dcgm_exporter].
@@ -67,7 +69,14 @@ const (
 // checkExporter reads the table of the exporter.
 func (w *Workload) checkExporter(c *source.Complaints) {
 	if t := w.service.Exporter; t != nil {
-		decode(t, &w.exporter, c)
+		t = decode(t, &w.exporter, c)
+		switch {
+		case w.exporter.Image != "" && w.exporter.Short != "":
+			c.Add(source.Errorf(t.PosOf("image_url"), "dcgm_exporter has docker_image_url and image_url, which are one key").
+				Hintf("remove one of them"))
+		case !w.exporter.Enabled && !t.Has("enabled"):
+			w.note(t.Pos, "dcgm_exporter has no effect: write enabled = true in it to start the exporter")
+		}
 	}
 	w.exporter.Image = cmp.Or(w.exporter.Image, w.exporter.Short, exporterImage)
 	w.exporter.Port = cmp.Or(w.exporter.Port, exporterPort)
@@ -84,7 +93,7 @@ func (w *Workload) addExporter(s *plan.Service, cl plan.Cluster) {
 		Name: exporterName, Nodes: cl.All(), Helper: true, Timeout: plan.Seconds(controlWait),
 		Health: plan.Endpoint{Port: exporterName, Path: "/metrics"},
 		Step: plan.Step{Name: exporterName, Nodes: cl.All(), Container: true, Image: w.exporter.Image,
-			Argv: plan.Texts("dcgm-exporter"), Log: "logs/" + exporterName + "-%t.log",
+			Argv: cl.Helper(plan.Texts("dcgm-exporter"), exporterName), Log: "logs/" + exporterName + "-%t.log",
 			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text(exporterName)},
 				{Name: "DCGM_EXPORTER_LISTEN", Value: plan.Concat(":", plan.PortNumber(exporterName))}}},
 	})

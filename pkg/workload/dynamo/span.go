@@ -28,7 +28,8 @@ func (r *role) readSpan(backend string, c *source.Complaints) {
 	pos := r.pos("nodes_per_worker")
 	switch {
 	case *n < 1 || *n > maxSize:
-		c.Addf(pos, "%s.nodes_per_worker is %d, must be 1 to %d", r.label(), *n, maxSize)
+		c.Add(source.Errorf(pos, "%s.nodes_per_worker is %d, must be 1 to %d", r.label(), *n, maxSize).
+			Hintf("leave it out for 1"))
 	case backend == dsr1 && *n != r.span:
 		c.Add(source.Errorf(pos, "%s.nodes_per_worker is %d, but a worker of %s has all nodes of its role", r.label(), *n,
 			dsr1).Hintf("remove it, or set backend = \"sglang\""))

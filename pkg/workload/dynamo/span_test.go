@@ -103,11 +103,13 @@ func TestDSR1(t *testing.T) {
 	require.Contains(t, argv(roleOf(t, s, "worker")), " --tp-size 16 --dist-init-addr ", "tensor parallelism only")
 	require.NotContains(t, argv(roleOf(t, s, "worker")), "dp-")
 
-	s, err = serve(t, head+sizes(0, 2)+"[dynamo.decode_worker.args]\ntp-size = 16\n", plan.Cluster{Nodes: 2, GPUsPerNode: 8})
+	s, err = serve(t, head+sizes(0, 2)+"[dynamo.decode_worker.args]\ntp-size = 16\n",
+		plan.Cluster{Nodes: 2, GPUsPerNode: 8})
 	require.NoError(t, err)
 	require.Equal(t, "worker 0", workers(s))
 	require.Equal(t, 1, strings.Count(argv(roleOf(t, s, "worker")), "--tp-size 16"))
-	_, err = serve(t, head+"[dynamo.decode_worker]\nnum_nodes = 2\nnodes_per_worker = 1", plan.Cluster{Nodes: 3, GPUsPerNode: 8})
+	_, err = serve(t, head+"[dynamo.decode_worker]\nnum_nodes = 2\nnodes_per_worker = 1",
+		plan.Cluster{Nodes: 3, GPUsPerNode: 8})
 	require.ErrorContains(t, err, "a worker of sglang_dsr1 has all nodes of its role")
 }
 

@@ -66,6 +66,11 @@ func (p *Program) Check(version, name string, values ...string) ([]string, *Refu
 	return nil, refusal
 }
 
+// Takes reports whether any release takes an option with its values.
+func (p *Program) Takes(name string, values ...string) bool {
+	return p.newestThatTakes(append([]string{name}, values...)) != nil
+}
+
 // Says is the refusal in a sentence.
 func (r *Refusal) Says() string {
 	if r.Unused {

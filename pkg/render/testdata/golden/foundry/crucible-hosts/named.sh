@@ -87,12 +87,17 @@ BOX=('--container-image=registry.example#forge/dynamo-vllm:7'
   '--container-mounts=/shared/results/crucible-hosts_2026-03-04_05-06-07/named/0:/cloudai_run_results,/forge/profllm:/cloudai_install,/shared/results/crucible-hosts_2026-03-04_05-06-07/named/0:/shared/results/crucible-hosts_2026-03-04_05-06-07/named/0,/run/udev:/run/udev,/forge/models/hf:/root/.cache/huggingface,/forge/models/hf:/forge/models/hf'
   '--container-env=NCCL_DEBUG,UCX_LOG_LEVEL,TUYERE_COUNT,HOT,BLAST,UCX_TLS,HF_HOME,HF_HUB_CACHE'
   --container-mount-home --container-writable) # words of several steps
-PREFILL_COMMAND=('CUDA_VISIBLE_DEVICES=0,1,2,3,4,5' DYN_SYSTEM_ENABLED=true DYN_DISCOVERY_BACKEND=etcd DYN_REQUEST_PLANE=tcp
+ENGINE=('CUDA_VISIBLE_DEVICES=0,1,2,3,4,5' DYN_SYSTEM_ENABLED=true DYN_DISCOVERY_BACKEND=etcd DYN_REQUEST_PLANE=tcp
   DYN_EVENT_PLANE=zmq ETCD_ENDPOINTS=http://"$ETCD_ADDR":"$ETCD_PORT"
-  python3 -m dynamo.vllm --model forge/hammer-9b --disaggregation-mode prefill --tensor-parallel-size 2
+  python3 -m dynamo.vllm --model forge/hammer-9b) # words of several steps
+PREFILL_COMMAND=("${ENGINE[@]}" --disaggregation-mode prefill --tensor-parallel-size 2
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}' --no-enable-expert-parallel
   --block-size 64) # words of several steps
-BENCH_COMMAND=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT"/metrics http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT"/metrics
+BENCH_COMMAND=("${BOX[@]}"
+  env PROFLLM_ROLE=client bash
+  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
+} || exit; exec "$@"' bench) # words of several steps
+BENCH_OPTIONS=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$PREFILL_0_ADDR":"$PREFILL_0_PORT"/metrics http://"$PREFILL_1_ADDR":"$PREFILL_1_PORT"/metrics
   --no-gpu-telemetry --ui none) # words of several steps
 
 step --job-name=hosts --relative=0 --nodes=3 --ntasks=3 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/hosts-%t.log \
@@ -113,11 +118,9 @@ step --job-name=etcd --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --out
 # decode: nodes 1, GPUs 0,1,2,3,4,5, ready when /health answers on port 15000 + slot of the job
 step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/decode-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=decode DYN_SYSTEM_PORT="$DECODE_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
-  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$DECODE_EVENTS_PORT" \
-  CUDA_VISIBLE_DEVICES=0,1,2,3,4,5 DYN_SYSTEM_ENABLED=true DYN_DISCOVERY_BACKEND=etcd DYN_REQUEST_PLANE=tcp \
-  DYN_EVENT_PLANE=zmq ETCD_ENDPOINTS=http://"$ETCD_ADDR":"$ETCD_PORT" \
-  python3 -m dynamo.vllm --model forge/hammer-9b --disaggregation-mode decode --tensor-parallel-size 2 \
-  --trust-remote-code --no-enable-prefix-caching --hf-overrides '{"rope_scaling":{"factor":2}}' \
+  VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$DECODE_EVENTS_PORT" "${ENGINE[@]}" \
+  --disaggregation-mode decode --tensor-parallel-size 2 --trust-remote-code --no-enable-prefix-caching \
+  --hf-overrides '{"rope_scaling":{"factor":2}}' \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}' --no-enable-expert-parallel \
   --served-lora 'a b' & ROLES+=("decode=$!")
 
@@ -146,26 +149,21 @@ PHASES+=("ready=0")
 
 phase cold/load "$PROFLLM" job load --run "$RUN" --name cold
 if [ "${PHASES[-1]}" = cold/load=0 ]; then
-phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BOX[@]}" \
-  env PROFLLM_ROLE=client bash \
-  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
-} || exit; exec "$@"' bench /opt/aiperf/bin/aiperf profile \
-  --model forge/hammer-9b --endpoint-type chat --streaming --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
-  --concurrency 3 --extra-inputs '{"min_tokens":7}' --request-count 33 \
-  --artifact-dir /shared/results/crucible-hosts_2026-03-04_05-06-07/named/0/cold/raw "${BENCH_COMMAND[@]}"
+phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  /opt/aiperf/bin/aiperf profile --model forge/hammer-9b --endpoint-type chat --streaming \
+  --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" --concurrency 3 --extra-inputs '{"min_tokens":7}' \
+  --request-count 33 \
+  --artifact-dir /shared/results/crucible-hosts_2026-03-04_05-06-07/named/0/cold/raw "${BENCH_OPTIONS[@]}"
 phase cold/after-load step --job-name=after-load --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/after-load-%t.log "${BOX[@]}" \
   bash -c 'curl -fsS $FRONTEND/clear || true'
 fi
 
 phase hot.2/load "$PROFLLM" job load --run "$RUN" --name hot.2
 if [ "${PHASES[-1]}" = hot.2/load=0 ]; then
-phase hot.2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/bench-%t.log "${BOX[@]}" \
-  env PROFLLM_ROLE=client bash \
-  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
-} || exit; exec "$@"' bench aiperf profile \
-  --model forge/hammer-9b --endpoint-type chat --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" --concurrency 6 \
-  --extra-inputs '{"min_tokens":7}' --request-count 33 \
-  --artifact-dir /shared/results/crucible-hosts_2026-03-04_05-06-07/named/0/hot.2/raw "${BENCH_COMMAND[@]}"
+phase hot.2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  aiperf profile --model forge/hammer-9b --endpoint-type chat --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
+  --concurrency 6 --extra-inputs '{"min_tokens":7}' --request-count 33 \
+  --artifact-dir /shared/results/crucible-hosts_2026-03-04_05-06-07/named/0/hot.2/raw "${BENCH_OPTIONS[@]}"
 [ "${PHASES[-1]}" = hot.2/bench=0 ] || exit "${PHASES[-1]#*=}"
 phase hot.2/eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/eval-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=client aiperf profile --model forge/hammer-9b --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \

@@ -68,6 +68,8 @@ GUARD=$!
 . ./job.env
 BENCH_COMMAND=(env PROFLLM_ROLE=client /opt/aiperf/bin/aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming
   --url http://"$SERVE_ADDR":"$SERVE_PORT") # words of several steps
+BENCH_OPTIONS=(--synthetic-input-tokens-mean 1024 --output-tokens-mean 128 --extra-inputs '{"ignore_eos":true}'
+  --random-seed 7 --use-server-token-count --goodput 'time_to_first_token:500 inter_token_latency:50') # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
@@ -80,9 +82,7 @@ PHASES+=("ready=0")
 phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
 if [ "${PHASES[-1]}" = 1/load=0 ]; then
 phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --concurrency 4 --request-count 20 --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 \
-  --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
-  --goodput 'time_to_first_token:500 inter_token_latency:50' \
+  --concurrency 4 --request-count 20 "${BENCH_OPTIONS[@]}" \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/1/raw --no-server-metrics --no-gpu-telemetry \
   --ui none
 fi
@@ -90,9 +90,7 @@ fi
 phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
 if [ "${PHASES[-1]}" = 2/load=0 ]; then
 phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --concurrency 16 --request-count 80 --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 \
-  --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
-  --goodput 'time_to_first_token:500 inter_token_latency:50' \
+  --concurrency 16 --request-count 80 "${BENCH_OPTIONS[@]}" \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/2/raw --no-server-metrics --no-gpu-telemetry \
   --ui none
 fi
@@ -100,9 +98,7 @@ fi
 phase 3/load "$PROFLLM" job load --run "$RUN" --name 3
 if [ "${PHASES[-1]}" = 3/load=0 ]; then
 phase 3/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../3/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --concurrency 64 --request-count 320 --synthetic-input-tokens-mean 1024 --output-tokens-mean 128 \
-  --extra-inputs '{"ignore_eos":true}' --random-seed 7 --use-server-token-count \
-  --goodput 'time_to_first_token:500 inter_token_latency:50' \
+  --concurrency 64 --request-count 320 "${BENCH_OPTIONS[@]}" \
   --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/curve/0/3/raw --no-server-metrics --no-gpu-telemetry \
   --ui none
 fi

@@ -70,7 +70,7 @@ GUARD=$!
 
 # lmcache: nodes 0, ready when port 5555 + slot of the job takes connections
 step --job-name=lmcache --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/lmcache-%t.log \
-  env PROFLLM_ROLE=lmcache lmcache server --port "$LMCACHE_PORT" --http-port "$LMCACHE_HTTP_PORT" \
+  env PROFLLM_ROLE=lmcache lmcache server --host 0.0.0.0 --port "$LMCACHE_PORT" --http-port "$LMCACHE_HTTP_PORT" \
   --l1-size-gb 20 --eviction-policy LRU & ROLES+=("lmcache=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job

@@ -68,6 +68,8 @@ GUARD=$!
 . ./job.env
 BENCH_COMMAND=(env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT"
   --random-input-len 1024 --random-output-len 32 --max-concurrency 16 --num-prompts 80) # words of several steps
+BENCH_OPTIONS=(--result-filename vllm-bench.json --save-result --percentile-metrics 'ttft,tpot,itl,e2el'
+  --metric-percentiles '50,90,95,99' --temperature 0) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log \
@@ -81,15 +83,11 @@ PHASES+=("ready=0")
 phase cold/load "$PROFLLM" job load --run "$RUN" --name cold
 if [ "${PHASES[-1]}" = cold/load=0 ]; then
 phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/offload.native/0/cold/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/offload.native/0/cold/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase again/load "$PROFLLM" job load --run "$RUN" --name again
 if [ "${PHASES[-1]}" = again/load=0 ]; then
 phase again/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/again/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/offload.native/0/again/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --result-dir /shared/results/kv-cache_2026-03-04_05-06-07/offload.native/0/again/raw "${BENCH_OPTIONS[@]}"
 fi

@@ -79,6 +79,8 @@ BENCH_COMMAND=("${BOX[@]}"
   env PROFLLM_ROLE=client aiperf profile --model Qwen/Qwen3-8B --endpoint-type chat --streaming
   --url http://"$PROXY_ADDR":"$PROXY_PORT" --extra-inputs '{"ignore_eos":true}' --use-server-token-count
   --warmup-request-count 8) # words of several steps
+BENCH_OPTIONS=(--server-metrics http://"$PROXY_ADDR":"$PROXY_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics
+  --no-gpu-telemetry --ui none) # words of several steps
 
 # prefill: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8400 + slot of the job
 step --job-name=prefill --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/prefill-%t.log "${BOX[@]}" \
@@ -107,16 +109,12 @@ phase long-prompts/load "$PROFLLM" job load --run "$RUN" --name long-prompts
 if [ "${PHASES[-1]}" = long-prompts/load=0 ]; then
 phase long-prompts/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/long-prompts/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
   --isl 4096 --osl 64 --concurrency 8 --request-count 80 --random-seed 1 \
-  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/disagg/0/long-prompts/raw \
-  --server-metrics http://"$PROXY_ADDR":"$PROXY_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics \
-  --no-gpu-telemetry --ui none
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/disagg/0/long-prompts/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase long-answers/load "$PROFLLM" job load --run "$RUN" --name long-answers
 if [ "${PHASES[-1]}" = long-answers/load=0 ]; then
 phase long-answers/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/long-answers/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
   --isl 128 --osl 512 --concurrency 16 --request-count 160 --random-seed 2 \
-  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/disagg/0/long-answers/raw \
-  --server-metrics http://"$PROXY_ADDR":"$PROXY_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics \
-  --no-gpu-telemetry --ui none
+  --artifact-dir /shared/results/aiperf_2026-03-04_05-06-07/disagg/0/long-answers/raw "${BENCH_OPTIONS[@]}"
 fi

@@ -85,6 +85,8 @@ BENCH_COMMAND=("${BOX2[@]}"
   env PROFLLM_ROLE=client bash
   -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
 } || exit; exec "$@"' bench) # words of several steps
+BENCH_OPTIONS=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics
+  --no-gpu-telemetry --ui none) # words of several steps
 
 step --job-name=startup --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/startup-%t.log \
   bash \
@@ -154,9 +156,8 @@ if [ "${PHASES[-1]}" = cold/load=0 ]; then
 phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
   /opt/aiperf/bin/aiperf profile --model forge/hammer-9b --endpoint-type chat --streaming \
   --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" --concurrency 3 --extra-inputs '{"min_tokens":7}' \
-  --request-count 33 --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/apart/0/cold/raw \
-  --server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics \
-  --no-gpu-telemetry --ui none
+  --request-count 33 \
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/apart/0/cold/raw "${BENCH_OPTIONS[@]}"
 phase cold/after-load step --job-name=after-load --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/after-load-%t.log "${BOX2[@]}" \
   bash -c 'curl -fsS $FRONTEND/clear || true'
 fi
@@ -166,9 +167,7 @@ if [ "${PHASES[-1]}" = hot.2/load=0 ]; then
 phase hot.2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
   aiperf profile --model forge/hammer-9b --endpoint-type chat --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
   --concurrency 6 --extra-inputs '{"min_tokens":7}' --request-count 33 \
-  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/apart/0/hot.2/raw \
-  --server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics \
-  --no-gpu-telemetry --ui none
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/apart/0/hot.2/raw "${BENCH_OPTIONS[@]}"
 [ "${PHASES[-1]}" = hot.2/bench=0 ] || exit "${PHASES[-1]#*=}"
 phase hot.2/eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/eval-%t.log "${BOX2[@]}" \
   env PROFLLM_ROLE=client aiperf profile --model forge/hammer-9b --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \

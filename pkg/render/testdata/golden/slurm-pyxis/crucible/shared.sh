@@ -84,7 +84,11 @@ BOX2=('--container-image=registry.example#forge/dynamo-vllm:7'
   '--container-env=NCCL_IB_TIMEOUT,UCX_TLS,DYN_KVBM_CPU_CACHE_GB,DYN_KVBM_METRICS,HF_HOME,HF_HUB_CACHE'
   --no-container-mount-home --container-writable
   "$PROFLLM" job exec --run "$RUN" --file=HF_TOKEN=/shared/secrets/hf-token --) # words of several steps
-BENCH_COMMAND=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_KVBM_METRICS_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_KVBM_METRICS_PORT"/metrics http://"$DECODE_ADDR":"$DCGM_EXPORTER_PORT"/metrics
+BENCH_COMMAND=("${BOX2[@]}"
+  env PROFLLM_ROLE=client bash
+  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
+} || exit; exec "$@"' bench) # words of several steps
+BENCH_OPTIONS=(--server-metrics http://"$FRONTEND_ADDR":"$FRONTEND_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_PORT"/metrics http://"$DECODE_ADDR":"$DECODE_KVBM_METRICS_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_PORT"/metrics http://"$PREFILL_ADDR":"$PREFILL_KVBM_METRICS_PORT"/metrics http://"$DCGM_EXPORTER_ADDR":"$DCGM_EXPORTER_PORT"/metrics
   --no-gpu-telemetry --ui none) # words of several steps
 
 step --job-name=node_setup --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/node_setup-%t.log "${BOX[@]}" \
@@ -144,26 +148,21 @@ PHASES+=("ready=0")
 
 phase cold/load "$PROFLLM" job load --run "$RUN" --name cold
 if [ "${PHASES[-1]}" = cold/load=0 ]; then
-phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BOX2[@]}" \
-  env PROFLLM_ROLE=client bash \
-  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
-} || exit; exec "$@"' bench /opt/aiperf/bin/aiperf profile \
-  --model forge/hammer-9b --endpoint-type chat --streaming --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
-  --concurrency 3 --extra-inputs '{"min_tokens":7}' --request-count 33 \
-  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/shared/0/cold/raw "${BENCH_COMMAND[@]}"
+phase cold/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  /opt/aiperf/bin/aiperf profile --model forge/hammer-9b --endpoint-type chat --streaming \
+  --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" --concurrency 3 --extra-inputs '{"min_tokens":7}' \
+  --request-count 33 \
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/shared/0/cold/raw "${BENCH_OPTIONS[@]}"
 phase cold/after-load step --job-name=after-load --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/cold/logs/after-load-%t.log "${BOX2[@]}" \
   bash -c 'curl -fsS $FRONTEND/clear || true'
 fi
 
 phase hot.2/load "$PROFLLM" job load --run "$RUN" --name hot.2
 if [ "${PHASES[-1]}" = hot.2/load=0 ]; then
-phase hot.2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/bench-%t.log "${BOX2[@]}" \
-  env PROFLLM_ROLE=client bash \
-  -c '{ pip install --target /tmp/aiperf '\''aiperf==0.13.0'\''
-} || exit; exec "$@"' bench aiperf profile \
-  --model forge/hammer-9b --endpoint-type chat --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" --concurrency 6 \
-  --extra-inputs '{"min_tokens":7}' --request-count 33 \
-  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/shared/0/hot.2/raw "${BENCH_COMMAND[@]}"
+phase hot.2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
+  aiperf profile --model forge/hammer-9b --endpoint-type chat --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \
+  --concurrency 6 --extra-inputs '{"min_tokens":7}' --request-count 33 \
+  --artifact-dir /shared/results/crucible_2026-03-04_05-06-07/shared/0/hot.2/raw "${BENCH_OPTIONS[@]}"
 [ "${PHASES[-1]}" = hot.2/bench=0 ] || exit "${PHASES[-1]#*=}"
 phase hot.2/eval step --job-name=eval --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/hot.2/logs/eval-%t.log "${BOX2[@]}" \
   env PROFLLM_ROLE=client aiperf profile --model forge/hammer-9b --url http://"$FRONTEND_ADDR":"$FRONTEND_PORT" \

@@ -76,6 +76,8 @@ BOX=(--container-image=vllm/vllm-openai:v0.32.0
 BENCH_COMMAND=("${BOX[@]}"
   env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT"
   --random-input-len 512 --random-output-len 64) # words of several steps
+BENCH_OPTIONS=(--result-filename vllm-bench.json --save-result --percentile-metrics 'ttft,tpot,itl,e2el'
+  --metric-percentiles '50,90,95,99' --temperature 0) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
@@ -88,55 +90,48 @@ PHASES+=("ready=0")
 phase 1/load "$PROFLLM" job load --run "$RUN" --name 1
 if [ "${PHASES[-1]}" = 1/load=0 ]; then
 phase 1/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 1 --num-prompts 5 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/1/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 1 --num-prompts 5 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/1/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 2/load "$PROFLLM" job load --run "$RUN" --name 2
 if [ "${PHASES[-1]}" = 2/load=0 ]; then
 phase 2/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../2/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 2 --num-prompts 10 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/2/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 2 --num-prompts 10 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/2/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 3/load "$PROFLLM" job load --run "$RUN" --name 3
 if [ "${PHASES[-1]}" = 3/load=0 ]; then
 phase 3/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../3/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 4 --num-prompts 20 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/3/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 4 --num-prompts 20 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/3/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 4/load "$PROFLLM" job load --run "$RUN" --name 4
 if [ "${PHASES[-1]}" = 4/load=0 ]; then
 phase 4/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../4/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 8 --num-prompts 40 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/4/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 8 --num-prompts 40 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/4/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 5/load "$PROFLLM" job load --run "$RUN" --name 5
 if [ "${PHASES[-1]}" = 5/load=0 ]; then
 phase 5/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../5/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 16 --num-prompts 80 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/5/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 16 --num-prompts 80 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/5/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 6/load "$PROFLLM" job load --run "$RUN" --name 6
 if [ "${PHASES[-1]}" = 6/load=0 ]; then
 phase 6/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../6/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 32 --num-prompts 160 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/6/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 32 --num-prompts 160 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/6/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 7/load "$PROFLLM" job load --run "$RUN" --name 7
 if [ "${PHASES[-1]}" = 7/load=0 ]; then
 phase 7/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../7/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 64 --num-prompts 320 --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/7/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 64 --num-prompts 320 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/load/0/7/raw "${BENCH_OPTIONS[@]}"
 fi

@@ -76,6 +76,8 @@ BOX=(--container-image=vllm/vllm-openai:v0.32.0
 BENCH_COMMAND=("${BOX[@]}"
   env PROFLLM_ROLE=client vllm bench serve --model Qwen/Qwen3-8B --base-url http://"$SERVE_ADDR":"$SERVE_PORT"
   --random-input-len 512 --random-output-len 64) # words of several steps
+BENCH_OPTIONS=(--result-filename vllm-bench.json --save-result --percentile-metrics 'ttft,tpot,itl,e2el'
+  --metric-percentiles '50,90,95,99' --temperature 0) # words of several steps
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
@@ -88,15 +90,13 @@ PHASES+=("ready=0")
 phase 5/load "$PROFLLM" job load --run "$RUN" --name 5
 if [ "${PHASES[-1]}" = 5/load=0 ]; then
 phase 5/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 4 --num-prompts 40 --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/5/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 4 --num-prompts 40 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/5/raw "${BENCH_OPTIONS[@]}"
 fi
 
 phase 6/load "$PROFLLM" job load --run "$RUN" --name 6
 if [ "${PHASES[-1]}" = 6/load=0 ]; then
 phase 6/bench step --job-name=bench --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/../6/logs/bench-%t.log "${BENCH_COMMAND[@]}" \
-  --max-concurrency 64 --num-prompts 320 --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/6/raw \
-  --result-filename vllm-bench.json --save-result --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,95,99 --temperature 0
+  --max-concurrency 64 --num-prompts 320 \
+  --result-dir /shared/results/curve_2026-03-04_05-06-07/shape/0/6/raw "${BENCH_OPTIONS[@]}"
 fi

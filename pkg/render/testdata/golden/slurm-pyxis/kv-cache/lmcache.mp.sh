@@ -77,7 +77,7 @@ BOX=(--container-image=vllm/vllm-openai:v0.32.0
 
 # lmcache: nodes 0, ready when port 5555 + slot of the job takes connections
 step --job-name=lmcache --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/lmcache-%t.log "${BOX[@]}" \
-  env PROFLLM_ROLE=lmcache lmcache server --port "$LMCACHE_PORT" --http-port "$LMCACHE_HTTP_PORT" \
+  env PROFLLM_ROLE=lmcache lmcache server --host 0.0.0.0 --port "$LMCACHE_PORT" --http-port "$LMCACHE_HTTP_PORT" \
   --l1-size-gb 20 --eviction-policy LRU & ROLES+=("lmcache=$!"); "$PROFLLM" job wait --run "$RUN" --helpers "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 
 # serve: nodes 0, GPUs 0,1,2,3,4,5,6,7, ready when /health answers on port 8300 + slot of the job

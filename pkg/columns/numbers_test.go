@@ -1,0 +1,161 @@
+package columns
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// chunkOf is a chunk of random numbers, of which a share is missing.
+func chunkOf(r *rand.Rand, missing float64, of func() float64) *numbers {
+	p := &numberPart{}
+	for row := range uint32(size) {
+		if r.Float64() >= missing {
+			p.put(row, of())
+		}
+	}
+	p.sum()
+	return p.chunks[0]
+}
+
+func subset(r *rand.Rand, share float64) (chosen, others rowBits) {
+	for i := range uint32(size) {
+		if r.Float64() < share {
+			chosen.set(i)
+		} else {
+			others.set(i)
+		}
+	}
+	return chosen, others
+}
+
+// What is left of the sums of a chunk is what the rows themselves give.
+func TestWithout(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	answered := 0
+	for range 300 {
+		scale := math.Pow(10, float64(r.IntN(30)-15))
+		c := chunkOf(r, r.Float64()/2, func() float64 { return math.Exp(3*r.NormFloat64()) * scale })
+		chosen, others := subset(r, 0.5+r.Float64()/2)
+		want := c.of(chosen.list(nil), &chosen, true)
+		got, ok := c.without(others.list(nil), &chosen, true)
+		if !ok {
+			continue
+		}
+		answered++
+		require.Equal(t, []float64{float64(want.n), want.low, want.high}, []float64{float64(got.n), got.low, got.high})
+		require.InEpsilon(t, want.sum, got.sum, 1e-13)
+	}
+	require.Greater(t, answered, 100)
+}
+
+// A difference that would be all error is refused.
+func TestWithoutRefuses(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for name, of := range map[string]func() float64{
+		"signs":    r.NormFloat64,
+		"overflow": func() float64 { return math.MaxFloat64 },
+	} {
+		c := chunkOf(r, 0, of)
+		chosen, others := subset(r, 0.9)
+		_, ok := c.without(others.list(nil), &chosen, false)
+		require.False(t, ok, name)
+	}
+	c := chunkOf(r, 0, r.Float64)
+	c.x[7], c.x[9] = 1e9, 1e9 // taken away, they leave little
+	c.summarise()
+	chosen, others := subset(r, 1)
+	chosen.unset(7)
+	others.set(7)
+	chosen.unset(9)
+	others.set(9)
+	_, ok := c.without(others.list(nil), &chosen, false)
+	require.False(t, ok)
+}
+
+func TestRowBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 50 {
+		a, notA := subset(r, r.Float64())
+		b, _ := subset(r, r.Float64())
+		list := a.list(nil)
+		require.Equal(t, a.count(), len(list))
+		both := a
+		both.and(&b)
+		require.Equal(t, both.count(), a.countBoth(&b))
+		for _, i := range list {
+			require.True(t, a.has(i))
+			require.False(t, notA.has(i))
+		}
+		not := a
+		not.not()
+		require.Equal(t, notA, not)
+		require.Equal(t, a.count() == 0, a.none())
+	}
+}
+
+// BenchmarkSums sums up chosen rows of a chunk: with and without gaps, and by what is left out.
+func BenchmarkSums(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	chosen, others := subset(r, 0.7)
+	rows, rest := chosen.list(nil), others.list(nil)
+	for _, missing := range []float64{0, 0.03} {
+		c := chunkOf(r, missing, r.Float64)
+		b.Run(fmt.Sprintf("of-%v", missing), func(b *testing.B) {
+			for b.Loop() {
+				c.of(rows, &chosen, missing > 0)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
+		})
+		b.Run(fmt.Sprintf("without-%v", missing), func(b *testing.B) {
+			for b.Loop() {
+				c.without(rest, &chosen, missing > 0)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
+		})
+	}
+}
+
+// BenchmarkCount counts codes of a chunk by rows and by sets: where the latter is quicker decides column.counts.
+func BenchmarkCount(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	p := &codePart{}
+	for row := range uint32(size) {
+		p.put(row, uint16(1+r.IntN(8)))
+	}
+	chosen, other := subset(r, 0.5)
+	rows := chosen.list(nil)
+	b.Run("rows", func(b *testing.B) {
+		k := &counter{}
+		for b.Loop() {
+			p.count(0, rows, k)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(rows)), "ns/row")
+	})
+	b.Run("set", func(b *testing.B) {
+		for b.Loop() {
+			chosen.countBoth(&other)
+		}
+	})
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			rows = chosen.list(rows[:0])
+		}
+	})
+	b.Run("match", func(b *testing.B) {
+		table := make([]uint8, 9)
+		table[3], table[5] = 1, 1
+		for b.Loop() {
+			p.match(0, table, &other)
+		}
+	})
+	b.Run("within", func(b *testing.B) {
+		c := chunkOf(r, 0.03, r.Float64)
+		for b.Loop() {
+			c.within(0.2, 0.7, &other)
+		}
+	})
+}

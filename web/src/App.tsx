@@ -1,0 +1,59 @@
+import { MantineProvider, createTheme } from '@mantine/core'
+import { useMediaQuery } from '@mantine/hooks'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { useEffect, useMemo } from 'react'
+import { Problem } from './api'
+import { KnownContext, useOptions, type Known } from './data'
+import { Page } from './Page'
+import { Trouble } from './parts/Trouble'
+import { useAddress } from './state'
+
+const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 30_000,
+      refetchOnWindowFocus: false,
+      retry: (count, error) => count < 1 && error instanceof Problem && error.status >= 502,
+    },
+  },
+})
+
+const theme = createTheme({ primaryColor: 'blue', defaultRadius: 'sm', cursorType: 'pointer' })
+
+export function App() {
+  const address = useAddress()
+  const dark = useMediaQuery('(prefers-color-scheme: dark)', false, { getInitialValueInEffect: false })
+  const scheme = address.theme ?? (dark ? 'dark' : 'light')
+  return (
+    <MantineProvider theme={theme} forceColorScheme={scheme} withCssVariables={false} withGlobalClasses={false} deduplicateCssVariables={false}>
+      <QueryClientProvider client={client}>
+        <Start scheme={scheme} />
+      </QueryClientProvider>
+    </MantineProvider>
+  )
+}
+
+function Start({ scheme }: { scheme: 'light' | 'dark' }) {
+  const options = useOptions()
+  const known: Known | undefined = useMemo(
+    () => options.data && { options: options.data, fields: new Map(options.data.fields.map((f) => [f.name, f])) },
+    [options.data],
+  )
+  useEffect(() => {
+    document.documentElement.dataset.theme = scheme
+  }, [scheme])
+  if (options.error) {
+    return (
+      <main className="alone">
+        <h1>profllm</h1>
+        <Trouble error={options.error} retry={() => void options.refetch()} />
+      </main>
+    )
+  }
+  if (!known) return <main className="alone" aria-busy="true"><p className="quiet">Loading the fields of the store…</p></main>
+  return (
+    <KnownContext.Provider value={known}>
+      <Page scheme={scheme} />
+    </KnownContext.Provider>
+  )
+}

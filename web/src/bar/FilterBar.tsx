@@ -1,0 +1,63 @@
+import { Button, TextInput } from '@mantine/core'
+import { useEffect, useState, type ReactNode } from 'react'
+import { useKnown } from '../data'
+import { asChoice, join, parts, searchText, sentence, withText } from '../filter'
+import { update, type State } from '../state'
+import { FilterBuilder } from './FilterBuilder'
+import { Presets } from './Presets'
+
+/** The filter in words, each part with a way to remove it, and the search box. */
+export function FilterBar({ state, children }: { state: State; children: ReactNode }) {
+  const { fields } = useKnown()
+  const list = parts(state.filter)
+  const words = list.filter((p) => !p.text)
+  return (
+    <div className="bar">
+      {children}
+      <Search state={state} />
+      <div className="chips" role="list" aria-label="Filter">
+        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values on the left to narrow them.</span>}
+        {list.map((p, i) => {
+          const text = sentence(p, fields)
+          if (p.text) return null
+          return (
+            <span key={text} role="listitem" className="chip">
+              {i > 0 && words.indexOf(p) > 0 && <span className="sr">and </span>}
+              {asChoice(p) ? <span className="clip">{text}</span> : (
+                <FilterBuilder at={i} filter={state.filter}>
+                  {(edit) => <button type="button" className="chip-edit clip" title="Edit" onClick={edit}>{text}</button>}
+                </FilterBuilder>
+              )}
+              <button
+                type="button" aria-label={`Remove: ${text}`}
+                onClick={() => update({ filter: join(list.filter((_, j) => j !== i)) })}
+              >×</button>
+            </span>
+          )
+        })}
+        {list.length > 0 && <button type="button" className="plain" onClick={() => update({ filter: undefined })}>Clear all</button>}
+      </div>
+      <FilterBuilder at={-1} filter={state.filter}>
+        {(open) => <Button size="xs" variant="default" onClick={open}>And / or…</Button>}
+      </FilterBuilder>
+      <Presets state={state} />
+    </div>
+  )
+}
+
+function Search({ state }: { state: State }) {
+  const asked = searchText(parts(state.filter))
+  const [text, setText] = useState(asked)
+  useEffect(() => setText(asked), [asked])
+  useEffect(() => {
+    if (text === asked) return undefined
+    const timer = setTimeout(() => update({ filter: join(withText(parts(state.filter), text)) }, true), 180)
+    return () => clearTimeout(timer)
+  }, [text, asked, state.filter])
+  return (
+    <TextInput
+      className="search" size="xs" type="search" placeholder="Search all texts" aria-label="Search all texts of the runs"
+      value={text} onChange={(e) => setText(e.currentTarget.value)}
+    />
+  )
+}

@@ -1,0 +1,33 @@
+import { Tooltip } from '@mantine/core'
+import type { Value } from '../api'
+
+const meaning: Record<string, string> = {
+  valid: 'Every check that could be made passed, or only withholds a number.',
+  suspect: 'A check found a reason to doubt the numbers. Such a run is never a baseline.',
+  invalid: 'A check found the numbers wrong. Do not compare them.',
+  simulated: 'The engine was simulated. The numbers are not measurements.',
+  profiled: 'A profiler ran in the engine. The numbers are slower than real ones.',
+  '': 'The run has no verdict: it was not judged, or has no record.',
+}
+
+/** A word about whether a run can be believed, with its explanation. */
+export function Badge({ word, text, why }: { word: string; text?: string; why?: string }) {
+  const known = word in meaning ? word : 'other'
+  const help = why ?? meaning[word]
+  const badge = <span className={`badge ${known || 'unjudged'}`}>{text ?? (word || 'not judged')}</span>
+  return help ? <Tooltip label={help} multiline maw={320} withArrow openDelay={300}>{badge}</Tooltip> : badge
+}
+
+export function Verdict({ verdict, kind }: { verdict: Value | undefined; kind: Value | undefined }) {
+  return (
+    <span className="badges">
+      <Badge word={String(verdict ?? '')} />
+      {(kind === 'simulated' || kind === 'profiled') && <Badge word={kind} />}
+    </span>
+  )
+}
+
+/** Belief is what charts draw hollow without. */
+export function believed(verdict: Value | undefined): boolean {
+  return verdict === 'valid'
+}

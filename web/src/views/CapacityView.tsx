@@ -1,0 +1,151 @@
+import { Button, NumberInput } from '@mantine/core'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { api, type Capacity, type Field, type Limit, type Plan } from '../api'
+import { useKnown } from '../data'
+import { formatMeasured, nameOf, plural } from '../format'
+import { FieldSelect } from '../parts/FieldSelect'
+import { Loading } from '../parts/Loading'
+import { RunLink } from '../parts/RunLink'
+import { Settings, settingsText } from '../parts/Settings'
+import { Trouble } from '../parts/Trouble'
+import { update, type State } from '../state'
+import { ranked } from './metrics'
+
+const rates = (f: Field) => ranked(f) && f.better === 'higher' && /throughput|goodput/.test(f.name) && !/per_(gpu|user)/.test(f.name)
+
+/** Which configuration carries a load within limits, and on how many GPUs. */
+export function CapacityView({ state }: { state: State }) {
+  const { fields } = useKnown()
+  const of = fields.get(state.metric ?? '')
+  const metric = of && rates(of) ? of.name : 'output_throughput'
+  const limits = state.limits ?? firstLimits(fields)
+  const body = { filter: state.filter, metric, target: state.target, limits: limits.map((l) => `${l.field}=${l.value}`) }
+  const got = useQuery({
+    queryKey: ['capacity', body], queryFn: ({ signal }) => api.capacity(body, signal), placeholderData: keepPreviousData,
+  })
+  return (
+    <section className="view" aria-label="Capacity">
+      <div className="tools limits">
+        <Limits limits={limits} />
+        <fieldset>
+          <legend>Load to carry</legend>
+          <div className="limit">
+            <NumberInput
+              size="xs" w={110} aria-label="Load to carry" placeholder="any" value={state.target ?? ''} min={0} hideControls
+              onChange={(x) => update({ target: typeof x === 'number' && x > 0 ? x : undefined }, true)}
+            />
+            <FieldSelect label="Unit of the load" hidden value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={rates} w={190} />
+          </div>
+        </fieldset>
+      </div>
+      {got.error && <Trouble error={got.error} retry={() => void got.refetch()} />}
+      {got.isLoading && <Loading what="the answer" />}
+      {got.data && !got.error && <Found got={got.data} limits={limits} />}
+    </section>
+  )
+}
+
+function Limits({ limits }: { limits: Limit[] }) {
+  const { fields, options } = useKnown()
+  const set = (list: Limit[]) => update({ limits: list }, true)
+  const change = (i: number, l: Limit) => set(limits.map((x, j) => (i === j ? l : x)))
+  const unused = options.defaults.metrics.find((n) => fields.get(n)?.better && !limits.some((l) => l.field === n))
+  return (
+    <fieldset>
+      <legend>Limits to keep</legend>
+      {limits.map((l, i) => {
+        const f = fields.get(l.field)
+        const name = nameOf(f ?? { name: l.field })
+        return (
+          <div key={i} className="limit">
+            <FieldSelect label="Limited metric" hidden value={l.field} choose={(n) => n && change(i, limitOf(n, fields))} accept={ranked} w={170} />
+            <span className="quiet">{f?.better === 'higher' ? 'at least' : 'at most'}</span>
+            <NumberInput
+              size="xs" w={90} aria-label={`Limit of ${name}`} value={l.value} hideControls
+              onChange={(x) => typeof x === 'number' && change(i, { ...l, value: x })}
+            />
+            <span className="quiet unit-of">{f?.unit}</span>
+            <button type="button" className="plain" aria-label={`Remove the limit of ${name}`} onClick={() => set(limits.filter((_, j) => j !== i))}>×</button>
+          </div>
+        )
+      })}
+      {unused && <Button size="compact-xs" variant="default" onClick={() => set([...limits, limitOf(unused, fields)])}>Add a limit</Button>}
+    </fieldset>
+  )
+}
+
+function firstLimits(fields: Map<string, Field>): Limit[] {
+  return [{ field: 'p99_ttft_ms', value: 500 }, { field: 'median_tpot_ms', value: 50 }].filter((l) => (fields.get(l.field)?.runs ?? 0) > 0)
+}
+
+/** A limit near the middle of what was measured. */
+function limitOf(name: string, fields: Map<string, Field>): Limit {
+  const f = fields.get(name)
+  return { field: name, value: Number((((f?.min ?? 0) + (f?.max ?? 0)) / 2).toPrecision(2)) }
+}
+
+function Found({ got, limits }: { got: Capacity; limits: Limit[] }) {
+  const plans = got.plans ?? []
+  const unit = got.metric.unit ? ` ${got.metric.unit}` : ''
+  const target = got.target ?? 0
+  return (
+    <div className="scroll pad-x">
+      <div className="said">
+        <p className="verdict-line">{sentence(got, plans[0], limits.length)}</p>
+        {plans[0]?.highest && <p>No higher load of this configuration was tried: it may serve more.</p>}
+        {got.kind && <p><span className="badge simulated">{got.kind}</span> <span className="quiet">These numbers are not those of a real engine.</span></p>}
+        <p className="quiet">
+          Of each configuration, its highest measured load within the limits; valid runs only.
+          {got.beyond && got.beyond.length > 0 && ` ${plural(got.beyond.length, 'configuration')} never kept the limits.`}
+          {target > 0 && ' Copies of the service are taken to scale perfectly.'}
+        </p>
+      </div>
+      {plans.length > 0 && (
+        <div className="scroll-x">
+          <table className="list">
+            <thead>
+              <tr>
+                <th scope="col">Configuration</th>
+                {target > 0 && <><th scope="col" className="num">GPUs in all</th><th scope="col" className="num">Copies</th></>}
+                <th scope="col" className="num">{got.metric.name} per GPU{unit && ` (${unit.trim()})`}</th>
+                <th scope="col" className="num">{got.metric.name}{unit && ` (${unit.trim()})`}</th>
+                <th scope="col" className="num">GPUs</th>
+                <th scope="col">Load</th>
+                {(plans[0]?.limits ?? []).map((l) => <th key={l.metric.key} scope="col" className="num">{l.metric.name}{l.metric.unit && ` (${l.metric.unit})`}</th>)}
+                <th scope="col" className="num">Runs within</th>
+              </tr>
+            </thead>
+            <tbody>{plans.slice(0, 200).map((p, i) => <Row key={p.run} p={p} best={i === 0} target={target} />)}</tbody>
+          </table>
+        </div>
+      )}
+    </div>
+  )
+}
+
+function Row({ p, best, target }: { p: Plan; best: boolean; target: number }) {
+  return (
+    <tr className={best ? 'best' : undefined}>
+      <th scope="row"><Settings list={p.settings} /></th>
+      {target > 0 && <><td className="num strong">{p.total_gpus || '–'}</td><td className="num">{p.copies || '–'}</td></>}
+      <td className="num strong">{p.per_gpu === null ? '–' : formatMeasured(p.per_gpu)}</td>
+      <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
+      <td className="num">{p.gpus || '–'}</td>
+      <td><Settings list={p.load} other="–" />{p.highest && <span className="quiet" title="No higher load was tried"> (highest tried)</span>}</td>
+      {(p.limits ?? []).map((l) => <td key={l.metric.key} className="num">{formatMeasured(l.measured)}</td>)}
+      <td className="num">{p.runs - p.beyond} of {p.runs}</td>
+    </tr>
+  )
+}
+
+function sentence(got: Capacity, best: Plan | undefined, limits: number): string {
+  const unit = got.metric.unit ? ` ${got.metric.unit}` : ''
+  const within = limits > 0 ? ' within the limits' : ''
+  if (!best) return `No valid run ${limits > 0 ? 'keeps the limits' : 'has the metric'}. Loosen a limit or widen the filter.`
+  const what = settingsText(best.settings, 'the configuration')
+  if (got.target && best.total_gpus) {
+    return `${formatMeasured(got.target)}${unit} need ${plural(best.total_gpus, 'GPU')}${within}: ${plural(best.copies ?? 1, 'copy').replace('copys', 'copies')} of ${what} at ${settingsText(best.load, 'its load')}.`
+  }
+  const rate = best.per_gpu === null ? `${formatMeasured(best.value)}${unit}` : `${formatMeasured(best.per_gpu)}${unit} per GPU`
+  return `${what} serves most${within}: ${rate} at ${settingsText(best.load, 'its load')}.`
+}

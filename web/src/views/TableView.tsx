@@ -1,0 +1,246 @@
+import { Button } from '@mantine/core'
+import { useQueries } from '@tanstack/react-query'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { memo, useEffect, useMemo, useRef, useState } from 'react'
+import { api, type Answer, type Field, type Rows, type Value } from '../api'
+import { columnsOf, pageSize, rowFields, useKnown, type Known } from '../data'
+import { follow } from '../Head'
+import { formatExact, formatValue, nameOf } from '../format'
+import { Verdict } from '../parts/Badge'
+import { link, parse, update, type State } from '../state'
+import { ColumnChooser } from './ColumnChooser'
+
+const rowHeight = 30
+const mostRows = 400_000 // browsers limit the height of an element
+
+interface Props {
+  state: State
+  answer: Answer | undefined
+  stale: boolean
+}
+
+/** All matching runs. Only the rows in sight are drawn; pages are fetched as they come into sight. */
+export function TableView({ state, answer, stale }: Props) {
+  const known = useKnown()
+  const columns = useMemo(() => columnsOf(state, known), [state, known])
+  const fields = columns.flatMap((n) => known.fields.get(n) ?? [])
+  const total = Math.min(answer?.matches ?? 0, mostRows)
+  const scroll = useRef<HTMLDivElement>(null)
+  const rows = useVirtualizer({
+    count: total, getScrollElement: () => scroll.current, estimateSize: () => rowHeight, overscan: 12,
+  })
+  const question = JSON.stringify([state.filter, state.sort])
+  useEffect(() => scroll.current?.scrollTo({ top: 0 }), [question])
+
+  const items = rows.getVirtualItems()
+  const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
+  const widths = useWidths(answer?.rows, known)
+  const above = items[0]?.start ?? 0
+  const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0)
+  return (
+    <section className="view" aria-label="Table of runs">
+      <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
+      <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
+        <table aria-rowcount={total + 1}>
+          <colgroup>
+            <col style={{ width: 34 }} />
+            {['case', 'verdict', ...columns].map((n) => <col key={n} style={{ width: widths.get(n) }} />)}
+          </colgroup>
+          <thead>
+            <tr aria-rowindex={1}>
+              <th scope="col" className="pick"><span className="sr">Compare</span></th>
+              <Heading state={state} field={known.fields.get('case')} className="case" />
+              <Heading state={state} field={known.fields.get('verdict')} />
+              {fields.map((f) => <Heading key={f.name} state={state} field={f} />)}
+            </tr>
+          </thead>
+          <tbody>
+            {above > 0 && <tr className="space" aria-hidden="true"><td style={{ height: above }} colSpan={fields.length + 3} /></tr>}
+            {items.map((item) => {
+              const page = pages.get(Math.floor(item.index / pageSize))
+              const at = item.index % pageSize
+              return (
+                <Row
+                  key={item.index} index={item.index} page={page} at={at} fields={fields} columns={columns}
+                  picked={page !== undefined && state.runs.includes(page.ids[at] ?? '')}
+                />
+              )
+            })}
+            {below > 0 && <tr className="space" aria-hidden="true"><td style={{ height: below }} colSpan={fields.length + 3} /></tr>}
+          </tbody>
+        </table>
+        {answer && answer.matches === 0 && (
+          <div className="nothing">
+            <p>No run meets the filter.</p>
+            <Button size="xs" variant="default" onClick={() => update({ filter: undefined })}>Clear the filter</Button>
+          </div>
+        )}
+      </div>
+      {(answer?.matches ?? 0) > mostRows && (
+        <p className="quiet pad">The table ends after {mostRows.toLocaleString('en-US')} runs. Narrow the filter, or sort, to see the others.</p>
+      )}
+    </section>
+  )
+}
+
+/** Widths of columns, from the texts of the first page. A column never gets narrower, so that nothing jumps. */
+function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
+  const kept = useRef(new Map<string, number>())
+  return useMemo(() => {
+    rows?.fields.forEach((name, i) => {
+      const f = known.fields.get(name)
+      const longest = Math.max(0, ...(rows.columns[i] ?? []).map((v) => formatValue(v, f).length))
+      const words = (f ? nameOf(f) : name).split(/(?<=[_ ])/)
+      const head = Math.max(...words.map((w) => w.length), Math.ceil(words.join('').length / 2), f?.unit ? f.unit.length + 2 : 0)
+      const simulated = name === 'verdict' && rows.columns[rows.fields.indexOf('kind')]?.some((k) => k !== 'measured')
+      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(name === 'case' ? 240 : 210, Math.max(longest * 6.8, head * 7.4, 40) + 22)
+      kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
+    })
+    return new Map(kept.current)
+  }, [rows, known])
+}
+
+/** The pages in sight. The first came with the counts; the others are fetched. */
+function usePages(state: State, columns: string[], answer: Answer | undefined, wanted: number[]): Map<number, Rows> {
+  const known = useKnown()
+  const missing = [...new Set(wanted)].filter((p) => p > 0)
+  const fetched = useQueries({
+    queries: missing.map((page) => {
+      const rows = { fields: rowFields(columns, known), sort: state.sort, offset: page * pageSize, limit: pageSize }
+      const query = { filter: state.filter, rows }
+      return {
+        queryKey: ['rows', query],
+        queryFn: ({ signal }: { signal: AbortSignal }) => api.apply(query, signal),
+      }
+    }),
+  })
+  const pages = new Map<number, Rows>()
+  if (answer?.rows) pages.set(0, answer.rows)
+  missing.forEach((page, i) => {
+    const rows = fetched[i]?.data?.rows
+    if (rows) pages.set(page, rows)
+  })
+  return pages
+}
+
+function TableTools({ state, columns, matches }: { state: State; columns: string[]; matches: number }) {
+  const [busy, setBusy] = useState(false)
+  const [failed, setFailed] = useState('')
+  const save = async () => {
+    setBusy(true)
+    setFailed('')
+    try {
+      const fields = [...new Set(['run_id', 'case', 'verdict', 'kind', ...columns])]
+      download(await api.csv({ filter: state.filter, fields, sort: state.sort }), 'runs.csv')
+    } catch (error) {
+      setFailed(error instanceof Error ? error.message : String(error))
+    }
+    setBusy(false)
+  }
+  return (
+    <div className="tools">
+      <ColumnChooser columns={columns} />
+      <Button size="xs" variant="default" loading={busy} disabled={matches === 0} onClick={() => void save()}>Save as CSV</Button>
+      {failed && <span role="alert" className="bad">{failed}</span>}
+      <span className="grow" />
+      {state.runs.length > 0 && (
+        <>
+          <span className="quiet">{state.runs.length} chosen{state.runs.length === 1 && ', choose another to compare'}</span>
+          <Button size="xs" variant="subtle" onClick={() => update({ runs: [] }, true)}>Clear</Button>
+          <Button size="xs" disabled={state.runs.length < 2} onClick={() => update({ view: 'compare' })}>Compare</Button>
+        </>
+      )}
+    </div>
+  )
+}
+
+export function download(blob: Blob, name: string) {
+  const a = document.createElement('a')
+  a.href = URL.createObjectURL(blob)
+  a.download = name
+  a.click()
+  setTimeout(() => URL.revokeObjectURL(a.href), 10_000)
+}
+
+/** A column's name, unit and order. */
+function Heading({ state, field, className }: { state: State; field: Field | undefined; className?: string }) {
+  if (!field) return <th scope="col" className={className} />
+  const at = state.sort.findIndex((o) => o.field === field.name)
+  const order = state.sort[at]
+  const sorted = order ? (order.descending ? 'descending' : 'ascending') : undefined
+  const sort = (add: boolean) => {
+    // First the better end, then the other, then none.
+    const first = field.better === 'higher' || field.kind === 'time'
+    const next = !order ? [{ field: field.name, descending: first }]
+      : !!order.descending === first ? [{ field: field.name, descending: !first }] : []
+    update({ sort: add ? [...state.sort.filter((o) => o.field !== field.name), ...next] : next })
+  }
+  const numeric = field.kind !== 'text'
+  return (
+    <th scope="col" className={[className, numeric ? 'num' : ''].join(' ')} aria-sort={sorted ?? 'none'}>
+      <button
+        type="button" onClick={(e) => sort(e.shiftKey)}
+        title={`${field.help || field.name}. Click to sort; with Shift, to sort by this too.`}
+      >
+        <span className="name">{broken(nameOf(field))}</span>
+        <span className="unit">
+          {field.unit}
+          {sorted && <span aria-hidden="true"> {sorted === 'descending' ? '↓' : '↑'}{state.sort.length > 1 ? at + 1 : ''}</span>}
+        </span>
+      </button>
+    </th>
+  )
+}
+
+/** A name that may be broken behind each underscore. */
+function broken(name: string) {
+  return name.split(/(?<=_)/).flatMap((part, i) => (i > 0 ? [<wbr key={i} />, part] : [part]))
+}
+
+interface RowProps {
+  index: number
+  page: Rows | undefined
+  at: number
+  fields: Field[]
+  columns: string[]
+  picked: boolean
+}
+
+const Row = memo(function Row({ index, page, at, fields, picked }: RowProps) {
+  const id = page?.ids[at]
+  const cell = (name: string): Value | undefined => page?.columns[page.fields.indexOf(name)]?.[at]
+  if (!page || id === undefined) {
+    return <tr className="row wait" aria-rowindex={index + 2}><td colSpan={fields.length + 3}><span className="sr">Loading</span></td></tr>
+  }
+  const kind = cell('kind')
+  const name = formatValue(cell('case')) === '–' ? id : formatValue(cell('case'))
+  return (
+    <tr className={picked ? 'row picked' : 'row'} aria-rowindex={index + 2}>
+      <td className="pick">
+        <input type="checkbox" aria-label={`Compare ${name}`} checked={picked} onChange={() => pick(id)} />
+      </td>
+      <th scope="row" className="case">
+        <a className="clip" href={link({ view: 'run', run: id })} title={name} onClick={(e) => follow(e, { view: 'run', run: id })}>{name}</a>
+      </th>
+      <td><Verdict verdict={cell('verdict')} kind={kind} /></td>
+      {fields.map((f) => {
+        const v = cell(f.name)
+        return (
+          <td key={f.name} className={typeof v === 'number' ? 'num' : f.kind === 'text' ? 'clip' : 'num'} title={typeof v === 'string' ? v : f.kind === 'number' && typeof v === 'number' ? formatExact(v) : undefined}>
+            {f.name === 'gpu' && typeof v === 'string' ? v.replace(/^NVIDIA /, '') : formatValue(v, f)}
+          </td>
+        )
+      })}
+    </tr>
+  )
+}, (a, b) => a.index === b.index && a.page === b.page && a.picked === b.picked && a.at === b.at && same(a.columns, b.columns))
+
+function same(a: string[], b: string[]): boolean {
+  return a.length === b.length && a.every((x, i) => x === b[i])
+}
+
+function pick(id: string) {
+  const runs = parse(location.search).runs
+  if (runs.includes(id)) update({ runs: runs.filter((r) => r !== id) }, true)
+  else if (runs.length < 10) update({ runs: [...runs, id] }, true)
+}
