@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,17 @@ test-kube: ## a real API server of Kubernetes with Dynamo's definitions (builds 
 
 test-gpu: ## what needs an NVIDIA GPU; .ci/test-gpu build and run carry it to a machine without Go
 	@.ci/test-gpu
+
+test-web: ## the page of the dashboard in a headless Chromium (needs Node and Chromium)
+	@.ci/test-web
+
+web: ## build the page of the dashboard into pkg/dashboard/dist (needs Node)
+	npm --prefix web ci --no-audit --no-fund
+	npm --prefix web run build
+
+web-check: ## fail unless pkg/dashboard/dist is what web/ builds
+	npm --prefix web ci --no-audit --no-fund
+	@.ci/web-check
 
 chaos: ## SEED=n RUNS=n: runs on a Slurm lab of its own, whose daemons, nodes and commands are killed
 	@.ci/chaos $(or $(SEED),"") $(or $(RUNS),60)

@@ -278,8 +278,8 @@ export interface Comparison {
     difference?: { key: string; value: string }[] | null
     verdict: string
     dir: string
-  }[]
-  sections: { name: string; rows: MetricRow[] }[]
+  }[] | null
+  sections: { name: string; rows: MetricRow[] | null }[] | null
 }
 
 export interface Delta {

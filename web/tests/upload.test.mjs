@@ -27,7 +27,7 @@ test('upload', async (t) => {
     const job = page.locator('.job').first()
     await job.locator('.badge.invalid').waitFor()
     assert.ok((await job.locator('.bad').textContent()).length > 10)
-    await job.getByText(/duplicate|unchanged/).first().waitFor()
+    await job.getByText(/duplicate|updated/).first().waitFor()
 
     await page.getByRole('link', { name: 'Table' }).click()
     await matches(page, 1)

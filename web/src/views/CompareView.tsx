@@ -82,7 +82,7 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
   const said = got.said ?? []
   const [head, ...rest] = said
   const judgements = got.report?.judgements ?? []
-  const comparisons = got.report?.comparisons ?? []
+  const comparisons = (got.report?.comparisons ?? []).filter((c) => c.columns && c.columns.length > 0)
   const unusable = (got.report?.runs ?? []).filter((r) => !r.usable && ids.length > 0)
   return (
     <>
@@ -166,7 +166,7 @@ function Metrics({ c, got }: { c: Comparison; got: Compared }) {
           <thead>
             <tr>
               <th scope="col">Metric</th>
-              {c.columns.map((col) => {
+              {(c.columns ?? []).map((col) => {
                 const run = ids.get(col.dir)
                 return (
                   <th key={col.name} scope="col" className="num" title={col.label}>
@@ -174,16 +174,16 @@ function Metrics({ c, got }: { c: Comparison; got: Compared }) {
                   </th>
                 )
               })}
-              {c.columns.length === 2 && <th scope="col" className="num">Difference</th>}
+              {c.columns?.length === 2 && <th scope="col" className="num">Difference</th>}
             </tr>
           </thead>
           <tbody>
-            {c.sections.map((s) => {
-              const rows = s.rows.filter((r) => r.values.some((v) => v !== null))
+            {(c.sections ?? []).map((s) => {
+              const rows = (s.rows ?? []).filter((r) => r.values.some((v) => v !== null))
               return rows.length === 0 ? null : (
                 <Fragment key={s.name}>
-                  <tr className="head-row"><th scope="rowgroup" colSpan={c.columns.length + 2}>{s.name}</th></tr>
-                  {rows.map((r) => <NumberRow key={r.key} r={r} two={c.columns.length === 2} />)}
+                  <tr className="head-row"><th scope="rowgroup" colSpan={(c.columns?.length ?? 0) + 2}>{s.name}</th></tr>
+                  {rows.map((r) => <NumberRow key={r.key} r={r} two={c.columns?.length === 2} />)}
                 </Fragment>
               )
             })}
@@ -244,19 +244,19 @@ function Differences({ d }: { d: Delta }) {
 
 /** The settings in which several runs differ. */
 function SettingsApart({ c }: { c: Comparison }) {
-  const keys = [...new Set(c.columns.flatMap((col) => (col.difference ?? []).map((s) => s.key)))]
+  const keys = [...new Set((c.columns ?? []).flatMap((col) => (col.difference ?? []).map((s) => s.key)))]
   if (keys.length === 0) return <section><h2>What differs</h2><p className="quiet">The runs have the same settings.</p></section>
   return (
     <section>
       <h2>What differs</h2>
       <div className="scroll-x">
         <table className="list">
-          <thead><tr><th scope="col">Setting</th>{c.columns.map((col) => <th key={col.name} scope="col">{col.name}</th>)}</tr></thead>
+          <thead><tr><th scope="col">Setting</th>{(c.columns ?? []).map((col) => <th key={col.name} scope="col">{col.name}</th>)}</tr></thead>
           <tbody>
             {keys.map((key) => (
               <tr key={key}>
                 <th scope="row" title={key}>{nameOf({ name: key })}</th>
-                {c.columns.map((col) => <td key={col.name}>{col.difference?.find((s) => s.key === key)?.value ?? '–'}</td>)}
+                {(c.columns ?? []).map((col) => <td key={col.name}>{col.difference?.find((s) => s.key === key)?.value ?? '–'}</td>)}
               </tr>
             ))}
           </tbody>

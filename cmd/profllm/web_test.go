@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// web runs the tests of a file of web/tests in a browser. .ci/test-web prepares it.
+func web(t *testing.T, name string) {
+	t.Helper()
+	if os.Getenv("PROFLLM_TEST_WEB") == "" {
+		t.Skip("the page is tested by .ci/test-web (make test-web)")
+	}
+	cmd := exec.Command("node", "--test", filepath.Join("tests", name+".test.mjs"))
+	cmd.Dir = "../../web"
+	cmd.Env = append(os.Environ(), "PROFLLM="+binary)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Logf("%s", out)
+}
+
+// Facets with counts, ranges, search, groups, presets; the address and the back button; a slow
+// answer never replaces a newer one; errors say what to do.
+//
+// covers: DASH-2, DASH-10, DASH-14, UI-1, UI-2, UI-3, UI-4, UI-5, UI-6, API-6, API-7, API-8, SM-5
+func TestWebFilters(t *testing.T) { web(t, "filters") }
+
+// Table, CSV, scatter with the frontier, trend, impact, scaling, capacity, comparison, one run.
+//
+// covers: DASH-3, DASH-4, DASH-5, DASH-11, DASH-13, UI-7, UI-8, UI-10, UI-11, UI-16, UC-3, UC-6, UC-9, HW-2, SM-7
+func TestWebViews(t *testing.T) { web(t, "views") }
+
+// An empty store; files that are chosen and dropped, good, bad and twice; tokens; read-only.
+//
+// covers: DASH-1, DASH-12, UI-12, UI-13, UI-14, UI-15
+func TestWebUpload(t *testing.T) { web(t, "upload") }
+
+// axe finds nothing in any view and theme; the keyboard alone; 390 pixels.
+//
+// covers: SM-5
+func TestWebAccess(t *testing.T) { web(t, "access") }
