@@ -79,7 +79,7 @@ var wrong = []struct {
 	{"a secret of the shell", "aggregated", []edit{{"", "[Tests.extra_env_vars]\nAPI_KEY = { env = \"API_KEY\" }"}}, nil, "API_KEY: a secret of the submitting shell or of a file cannot be given to pods\n\thint: add it as a key of the Secret that token_secret names"},
 	{"a token without a secret", "disaggregated", nil, []edit{{`token_secret = "hf-token-secret"`, ""}}, "HF_TOKEN: a pod has the token of a Secret only\n\thint: kubectl create secret generic"},
 	{"another home of models", "aggregated", []edit{{"", "[Tests.extra_env_vars]\nHF_HOME = \"/hf\""}}, nil, "HF_HOME is \"/hf\", but the model cache is mounted at /models"},
-	{"the frontend's port", "disaggregated", []edit{{"--router-mode kv", "--http-port 8080"}}, nil, "ingress_cmd has --http-port, and on Kubernetes the frontend's port is 8000"},
+	{"the frontend's port", "disaggregated", []edit{{"--router-mode kv", "--http-port 8080"}}, nil, "ingress_cmd has --http-port, which the plan sets"},
 	{"a command on nodes", "aggregated", []edit{{"workloads = \"aiperf\"", "startup_cmd = \"modprobe x\""}}, nil, "scenario.toml:12:1: startup_cmd cannot work on Kubernetes: nothing runs on the nodes before the service"},
 	{"an exporter", "aggregated", []edit{{"[Tests.cmd_args.dynamo.prefill_worker]", "[Tests.cmd_args.dynamo.dcgm_exporter]\nenabled = true\n[Tests.cmd_args.dynamo.prefill_worker]"}}, nil, "dynamo.dcgm_exporter cannot work on Kubernetes: a cluster has an exporter of its own on each node\n\thint: set enabled = false"},
 	{"LMCache's file", "aggregated", []edit{{"[Tests.cmd_args.aiperf.args]", "[Tests.cmd_args.lmcache]\nlocal_cpu = true\n[Tests.cmd_args.aiperf.args]"}}, nil, "lmcache cannot work on Kubernetes: pods of one run have no folder in common"},

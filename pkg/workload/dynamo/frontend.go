@@ -83,7 +83,7 @@ func (k knownFrontend) lacks(s lifetime, version string) string {
 
 // frontendPlanned are options of the frontend that the plan sets, and what to write instead.
 var frontendPlanned = map[string]string{
-	"--http-port": "write dynamo.port", "--discovery-backend": writeDiscovery, "--store-kv": writeDiscovery,
+	"--http-port": "on Slurm, dynamo.port sets the port", "--discovery-backend": writeDiscovery, "--store-kv": writeDiscovery,
 	"--request-plane": "write dynamo.request_plane", "--event-plane": "write dynamo.event_plane",
 }
 

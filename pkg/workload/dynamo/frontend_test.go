@@ -54,8 +54,8 @@ func TestFrontendOptions(t *testing.T) {
 		{"1.1.1", "--load-aware", "the frontend of Dynamo 1.1.1 has no option --load-aware: it came with 1.2.1"},
 		{"1.2.0", "--load-aware", ""}, // between 1.1.1 without it and 1.2.1 with it
 		{"1.6.1", "--router-max-tree-size 5", "1.1.1 was the last known to have it"},
-		{"1.6.1", "--http-port 9000", "remove it; write dynamo.port"},
-		{"1.6.1", "--http-port=9000", "remove it; write dynamo.port"},
+		{"1.6.1", "--http-port 9000", "remove it; on Slurm, dynamo.port sets the port"},
+		{"1.6.1", "--http-port=9000", "remove it; on Slurm, dynamo.port sets the port"},
 		{"1.6.1", "--discovery-backend mem", "write dynamo.discovery"},
 		{"0.9.1", "--store-kv file", "write dynamo.discovery"},
 		{"1.6.1", "--request-plane tcp", "write dynamo.request_plane"},

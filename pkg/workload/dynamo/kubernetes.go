@@ -4,7 +4,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
@@ -255,13 +254,6 @@ func (w *Workload) addFrontendPod(s *plan.Service, expect map[string]int) error 
 	argv, err := w.command(w.service.Ingress, w.table.PosOf("ingress_cmd"), "python3", "-m", "dynamo.frontend")
 	if err != nil {
 		return err
-	}
-	for _, word := range argv {
-		if text, _ := word.Literal(); text == "--http-port" || strings.HasPrefix(text, "--http-port=") {
-			return source.Errorf(w.table.PosOf("ingress_cmd"),
-				"ingress_cmd has --http-port, and on Kubernetes the frontend's port is %d",
-				podFrontendPort).Hintf("remove it; for Slurm write dynamo.port")
-		}
 	}
 	s.Ports = append(s.Ports, plan.Port{Name: frontend, Base: podFrontendPort, Count: 1, Role: frontend})
 	s.Roles = append(s.Roles, plan.Role{
