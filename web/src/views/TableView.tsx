@@ -22,8 +22,9 @@ interface Props {
 /** All matching runs. Only the rows in sight are drawn; pages are fetched as they come into sight. */
 export function TableView({ state, answer, stale }: Props) {
   const known = useKnown()
-  const columns = useMemo(() => columnsOf(state, known), [state, known])
-  const fields = columns.flatMap((n) => known.fields.get(n) ?? [])
+  const wanted = state.columns?.join('~')
+  const columns = useMemo(() => columnsOf(state, known), [wanted, known])
+  const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
   const total = Math.min(answer?.matches ?? 0, mostRows)
   const scroll = useRef<HTMLDivElement>(null)
   const rows = useVirtualizer({
