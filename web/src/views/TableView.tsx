@@ -1,6 +1,5 @@
 import { Button } from '@mantine/core'
 import { useQueries } from '@tanstack/react-query'
-import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useEffect, useMemo, useRef, useState } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { columnsOf, pageSize, rowFields, useKnown, type Known } from '../data'
@@ -9,6 +8,7 @@ import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
 import { link, parse, update, type State } from '../state'
 import { ColumnChooser } from './ColumnChooser'
+import { useWindow } from './useWindow'
 
 const rowHeight = 30
 const mostRows = 400_000 // browsers limit the height of an element
@@ -27,20 +27,18 @@ export function TableView({ state, answer, stale }: Props) {
   const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
   const total = Math.min(answer?.matches ?? 0, mostRows)
   const scroll = useRef<HTMLDivElement>(null)
-  const rows = useVirtualizer({
-    count: total, getScrollElement: () => scroll.current, estimateSize: () => rowHeight, overscan: 12,
-  })
+  const { first, last } = useWindow(scroll, rowHeight, total)
   const question = JSON.stringify([state.filter, state.sort])
   useEffect(() => {
     if (scroll.current) scroll.current.scrollTop = 0
   }, [question])
 
-  const items = rows.getVirtualItems()
-  const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
+  const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
+  const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i / pageSize)))
   const widths = useWidths(answer?.rows, known)
   const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), 34)
-  const above = items[0]?.start ?? 0
-  const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0)
+  const above = first * rowHeight
+  const below = Math.max(0, total - last) * rowHeight
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
@@ -61,11 +59,11 @@ export function TableView({ state, answer, stale }: Props) {
           <tbody>
             {above > 0 && <tr className="space" aria-hidden="true"><td style={{ height: above }} colSpan={fields.length + 3} /></tr>}
             {items.map((item) => {
-              const page = pages.get(Math.floor(item.index / pageSize))
-              const at = item.index % pageSize
+              const page = pages.get(Math.floor(item / pageSize))
+              const at = item % pageSize
               return (
                 <Row
-                  key={item.index} index={item.index} page={page} at={at} fields={fields} columns={columns}
+                  key={item} index={item} page={page} at={at} fields={fields} columns={columns}
                   picked={page !== undefined && state.runs.includes(page.ids[at] ?? '')}
                 />
               )
