@@ -120,8 +120,8 @@ export function scatterOption(p: Picture): Drawn {
   const option = {
     animation: false,
     grid: { left: 64, right: 24, top: 18, bottom: 48 },
-    xAxis: { ...axis(l, p.x, p.log.includes('x')), ...ends(usable.map((q) => q.x), p.log.includes('x')), nameGap: 30 },
-    yAxis: { ...axis(l, p.y, p.log.includes('y')), ...ends(usable.map((q) => q.y), p.log.includes('y')), nameGap: 50 },
+    xAxis: { ...axis(l, p.x, p.log.includes('x')), ...ends([...usable, ...line.points].map((q) => q.x), p.log.includes('x')), nameGap: 30 },
+    yAxis: { ...axis(l, p.y, p.log.includes('y')), ...ends([...usable, ...line.points].map((q) => q.y), p.log.includes('y')), nameGap: 50 },
     dataZoom: [{ type: 'inside', xAxisIndex: 0, filterMode: 'none' }, { type: 'inside', yAxisIndex: 0, filterMode: 'none' }],
     tooltip: {
       ...tooltip(l), trigger: 'item',

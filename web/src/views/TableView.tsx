@@ -229,7 +229,7 @@ const Row = memo(function Row({ index, page, at, fields, picked }: RowProps) {
         const v = cell(f.name)
         return (
           <td key={f.name} className={typeof v === 'number' ? 'num' : f.kind === 'text' ? 'clip' : 'num'} title={typeof v === 'string' ? v : f.kind === 'number' && typeof v === 'number' ? formatExact(v) : undefined}>
-            {f.name === 'gpu' && typeof v === 'string' ? v.replace(/^NVIDIA /, '') : formatValue(v, f)}
+            {formatValue(v, f)}
           </td>
         )
       })}
