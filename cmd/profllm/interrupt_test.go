@@ -25,7 +25,8 @@ import (
 var interrupted = map[string]string{
 	"kube dry-run": "k.toml --system kube.toml", "kube submit": "k.toml --system kube.toml", "kube resume": "runs", "kube status": "runs", "kube logs": "runs/run", "kube cancel": "runs", "kube collect": "runs",
 	"slurm dry-run": "s.toml", "slurm submit": "s.toml", "slurm resume": "runs", "slurm status": "runs", "slurm watch": "runs", "slurm logs": "runs/run", "slurm cancel": "runs",
-	"store fill": "runs --store a.db", "store rebuild": "runs --store b.db", "store info": "--store gone.db", "store verify": "--store gone.db", "store backup": "--store gone.db x.zst", "store restore": "--store c.db gone.zst", "store prune": "--store gone.db --formers 1d",
+	"dashboard serve": "runs --address 127.0.0.1:0",
+	"store fill":      "runs --store a.db", "store rebuild": "runs --store b.db", "store info": "--store gone.db", "store verify": "--store gone.db", "store backup": "--store gone.db x.zst", "store restore": "--store c.db gone.zst", "store prune": "--store gone.db --formers 1d",
 	"collect": "runs", "why": "runs/run", "report": "runs", "plot metrics": "runs --terminal --var-y output_throughput", "plot pareto": "runs --terminal", "plot latency": "runs --terminal", "plot distribution": "runs --terminal", "plot timeline": "runs/run", "plot scaling": "runs", "compare": "runs/run runs/other", "diff": "runs/run runs/other", "lock": "runs/run", "trend": "runs",
 	"confirm": "s.toml s.toml", "import": "runs --output in", "export": "llm-d runs/run", "archive": "--list x.tar.xz", "rehearse": "s.toml", "run": "s.toml", "serve": "s.toml", "stage": "s.toml",
 	"image list": "--system site.toml", "image stage": "--system site.toml x", "image prune": "--system site.toml", "verify": "s.toml", "init": "",

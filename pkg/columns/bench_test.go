@@ -35,8 +35,8 @@ func benchRuns(b *testing.B) int {
 // batch is how many runs are put at once.
 const batch = 10_000
 
-// filled is a table of synthetic runs; runs are made on all processors, and what it takes to put them is
-// measured alone. See is called with each of them.
+// filled is a table of synthetic runs; runs are made on all processors, and what it takes to put
+// them is measured alone. See is called with each of them.
 func filled(b *testing.B, n int, see func([]query.Run)) (t *columns.Table, putting time.Duration) {
 	g := synthetic.New(1, n, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 	t = columns.New()
@@ -66,8 +66,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkQuery asks for 60 facets and the statistics of 40 metrics of the runs that meet random filters of one to
-// four conditions, beside DuckDB where PROFLLM_BENCH_DUCKDB names its program.
+// BenchmarkQuery asks for 60 facets and the statistics of 40 metrics of the runs that meet random
+// filters of one to four conditions, beside DuckDB where PROFLLM_BENCH_DUCKDB names its program.
 //
 // covers: PERF-1, PERF-2
 func BenchmarkQuery(b *testing.B) {

@@ -29,8 +29,8 @@ type column struct {
 	numbers *numberPart // nil while the dictionary has them
 	texts   *textPart
 
-	// mu guards what questions derive from the above while they only read the table: sets, rank, and the
-	// caches of the parts.
+	// mu guards what questions derive from the above while they only read the table: sets, rank,
+	// and the caches of the parts.
 	mu   sync.Mutex
 	sets [][]*rowBits // by code and chunk: the rows that have it; nil until wanted
 	// inOrder are the codes by the order of their values, and rank their places; nil until wanted.
@@ -309,7 +309,8 @@ func (c *column) compare(a, b uint32) (order int, both bool) {
 	return field.Compare(v, w), v.Has() && w.Has()
 }
 
-// entryBytes is about what an entry of a dictionary costs: its value, total and code, and a map's entry.
+// entryBytes is about what an entry of a dictionary costs: its value, total and code, and a map's
+// entry.
 const entryBytes = 40 + 8 + 2 + 2*mapEntry
 
 func (c *column) size() int64 {

@@ -2,14 +2,13 @@ package columns
 
 import (
 	"math"
-	"slices"
 
 	"github.com/profllm/profllm/pkg/query"
 )
 
 // numberPart are numbers by row, in a column that has too many different ones for a dictionary.
 type numberPart struct {
-	chunks []*numbers
+	chunks []numbers
 	n      int  // rows with a number
 	stale  bool // the sums of a chunk are
 	// low and high are of all rows; ranged says whether they are known.
@@ -23,13 +22,15 @@ type numberPart struct {
 	many    distinct
 }
 
-// numbers is a chunk of them; NaN is none.
+// numbers is a chunk of them; NaN is none. What is known of a chunk lies beside what is known of the
+// next, so that a question waits for memory only where it reads numbers.
 type numbers struct {
-	x    [size]float64
+	x    *[size]float64 // nil if no row has a number
 	n    int
 	sums sums
-	// lowest and highest are rows with the smallest and largest numbers, as many as there are up to extremes.
-	lowest, highest []uint16
+	// lowest and highest are rows with the smallest and largest numbers, as many as there are up to
+	// extremes.
+	lowest, highest fewRows
 	// summed says whether sums, lowest and highest are right.
 	summed bool
 	bins   *[size]uint8 // 1 for the first bin; 0: no number
@@ -63,17 +64,20 @@ func (p *numberPart) at(row uint32) float64 {
 }
 
 func (p *numberPart) chunk(i int) *numbers {
-	if p == nil || i >= len(p.chunks) {
+	if p == nil || i >= len(p.chunks) || p.chunks[i].x == nil {
 		return nil
 	}
-	return p.chunks[i]
+	return &p.chunks[i]
 }
 
 // put sets the number of a row that has none.
 func (p *numberPart) put(row uint32, x float64) {
 	i := int(row >> shift)
 	if p.chunk(i) == nil {
-		p.chunks = ensure(p.chunks, i)
+		for len(p.chunks) <= i {
+			p.chunks = append(p.chunks, numbers{})
+		}
+		p.chunks[i].x = new([size]float64)
 		for at := range p.chunks[i].x {
 			p.chunks[i].x[at] = math.NaN()
 		}
@@ -81,7 +85,7 @@ func (p *numberPart) put(row uint32, x float64) {
 			p.chunks[i].bins = new([size]uint8)
 		}
 	}
-	c := p.chunks[i]
+	c := &p.chunks[i]
 	c.x[row&mask] = x
 	c.n++
 	c.summed, p.stale = false, true
@@ -96,7 +100,7 @@ func (p *numberPart) put(row uint32, x float64) {
 }
 
 func (p *numberPart) clear(row uint32) {
-	c := p.chunks[row>>shift]
+	c := &p.chunks[row>>shift]
 	x := c.x[row&mask]
 	c.x[row&mask] = math.NaN()
 	c.n--
@@ -120,8 +124,8 @@ func (p *numberPart) unbin() {
 // sum brings the sums of all chunks and the range up to date.
 func (p *numberPart) sum() {
 	if p.stale {
-		for _, c := range p.chunks {
-			if c != nil && !c.summed {
+		for i := range p.chunks {
+			if c := &p.chunks[i]; c.x != nil && !c.summed {
 				c.summarise()
 			}
 		}
@@ -129,8 +133,8 @@ func (p *numberPart) sum() {
 	}
 	if !p.ranged {
 		p.low, p.high = math.Inf(1), math.Inf(-1)
-		for _, c := range p.chunks {
-			if c != nil {
+		for i := range p.chunks {
+			if c := &p.chunks[i]; c.x != nil {
 				p.low, p.high = min(p.low, c.sums.low), max(p.high, c.sums.high)
 			}
 		}
@@ -145,18 +149,19 @@ func (p *numberPart) bin() {
 		return
 	}
 	p.binning, p.bins = query.NewBinning(p.low, p.high), [query.Bins + 1]int{}
-	for _, c := range p.chunks {
-		if c == nil {
+	for i := range p.chunks {
+		c := &p.chunks[i]
+		if c.x == nil {
 			continue
 		}
 		if c.bins == nil {
 			c.bins = new([size]uint8)
 		}
-		for i, x := range c.x {
-			c.bins[i] = 0
+		for row, x := range c.x {
+			c.bins[row] = 0
 			if x == x {
 				bin := uint8(p.binning.Of(x) + 1)
-				c.bins[i] = bin
+				c.bins[row] = bin
 				p.bins[bin]++
 			}
 		}
@@ -164,42 +169,49 @@ func (p *numberPart) bin() {
 	p.binned = true
 }
 
-// extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a selection
-// has most rows of the chunk, it has one of them.
+// extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a
+// selection has most rows of the chunk, it has one of them.
 const extremes = 8
 
 func (c *numbers) summarise() {
 	c.sums, c.summed = noSums(), true
-	c.lowest, c.highest = c.lowest[:0], c.highest[:0]
+	c.lowest.n, c.highest.n = 0, 0
 	for i, x := range c.x {
 		if x != x {
 			continue
 		}
 		c.sums.add(x)
-		if n := len(c.lowest); n < extremes || x < c.x[c.lowest[n-1]] {
-			c.lowest = c.insert(c.lowest, uint16(i), func(y float64) bool { return x < y })
+		if f := &c.lowest; f.n < extremes || x < c.x[f.rows[f.n-1]] {
+			f.insert(uint16(i), func(r uint16) bool { return x < c.x[r] })
 		}
-		if n := len(c.highest); n < extremes || x > c.x[c.highest[n-1]] {
-			c.highest = c.insert(c.highest, uint16(i), func(y float64) bool { return x > y })
+		if f := &c.highest; f.n < extremes || x > c.x[f.rows[f.n-1]] {
+			f.insert(uint16(i), func(r uint16) bool { return x > c.x[r] })
 		}
 	}
 }
 
-// insert puts a row where its number comes before others, and drops what is too much.
-func (c *numbers) insert(list []uint16, row uint16, before func(float64) bool) []uint16 {
-	at := slices.IndexFunc(list, func(r uint16) bool { return before(c.x[r]) })
-	if at < 0 {
-		at = len(list)
-	}
-	if len(list) == extremes {
-		list = list[:extremes-1]
-	}
-	return slices.Insert(list, at, row)
+// fewRows are some rows of a chunk in an order.
+type fewRows struct {
+	rows [extremes]uint16
+	n    int
 }
 
-// without sums up what is chosen of the chunk, from the sums of all rows and those of the others. It
-// is not ok where that would be wrong: if the extremes are among the others, or the sum that is left is
-// small beside what it is the difference of. A sum of 4,096 numbers of one sign is exact to about 1e-14.
+// insert puts a row before the first that belongs behind it. The last goes if there is no room.
+func (f *fewRows) insert(row uint16, before func(uint16) bool) {
+	if f.n < extremes {
+		f.n++
+	}
+	at := f.n - 1
+	for ; at > 0 && before(f.rows[at-1]); at-- {
+		f.rows[at] = f.rows[at-1]
+	}
+	f.rows[at] = row
+}
+
+// without sums up what is chosen of the chunk, from the sums of all rows and those of the others.
+// It is not ok where that would be wrong: if the extremes are among the others, or the sum that is
+// left is small beside what it is the difference of. A sum of 4,096 numbers of one sign is exact to
+// about 1e-14.
 func (c *numbers) without(others []uint16, chosen *rowBits, gaps bool) (s sums, ok bool) {
 	if c.sums.low < 0 && c.sums.high > 0 {
 		return s, false
@@ -214,14 +226,14 @@ func (c *numbers) without(others []uint16, chosen *rowBits, gaps bool) (s sums, 
 
 // ends are the smallest and the largest number that is chosen, if they are among the extremes.
 func (c *numbers) ends(chosen *rowBits) (s sums, ok bool) {
-	low, okLow := c.first(c.lowest, chosen)
-	high, okHigh := c.first(c.highest, chosen)
+	low, okLow := c.first(&c.lowest, chosen)
+	high, okHigh := c.first(&c.highest, chosen)
 	return sums{low: low, high: high}, okLow && okHigh
 }
 
 // first is the number of the first row that is chosen.
-func (c *numbers) first(rows []uint16, chosen *rowBits) (float64, bool) {
-	for _, r := range rows {
+func (c *numbers) first(few *fewRows, chosen *rowBits) (float64, bool) {
+	for _, r := range few.rows[:few.n] {
 		if chosen.has(r) {
 			return c.x[r], true
 		}
@@ -229,8 +241,8 @@ func (c *numbers) first(rows []uint16, chosen *rowBits) (float64, bool) {
 	return 0, false
 }
 
-// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that is in use
-// has a number.
+// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that
+// is in use has a number.
 func (c *numbers) of(rows []uint16, chosen *rowBits, gaps bool) sums {
 	s, ok := c.ends(chosen)
 	if !ok {
@@ -303,10 +315,10 @@ func (p *numberPart) size() int64 {
 	if p == nil {
 		return 0
 	}
-	n := int64(len(p.chunks)) * 8
-	for _, c := range p.chunks {
-		if c != nil {
-			n += size*8 + 64
+	n := int64(cap(p.chunks)) * 128
+	for i := range p.chunks {
+		if c := &p.chunks[i]; c.x != nil {
+			n += size * 8
 			if c.bins != nil {
 				n += size
 			}
@@ -325,8 +337,9 @@ func (p *numberPart) listed() bool {
 		return !p.many.more
 	}
 	seen := map[float64]struct{}{}
-	for _, c := range p.chunks {
-		if c == nil {
+	for i := range p.chunks {
+		c := &p.chunks[i]
+		if c.x == nil {
 			continue
 		}
 		for _, x := range c.x {
@@ -345,8 +358,9 @@ func (p *numberPart) listed() bool {
 // several reports whether there are enough different numbers for a histogram.
 func (p *numberPart) several() bool {
 	seen := map[float64]struct{}{}
-	for _, c := range p.chunks {
-		if c == nil {
+	for i := range p.chunks {
+		c := &p.chunks[i]
+		if c.x == nil {
 			continue
 		}
 		for _, x := range c.x {

@@ -78,10 +78,10 @@ func (t *Table) stats(name string, of *filtered) query.Stats {
 func (t *Table) sumsOf(p *numberPart, of *choice) sums {
 	all := noSums()
 	var room [size]uint16
-	for i, c := range p.chunks {
-		n := of.chosen.counts[i]
+	for i := range p.chunks {
+		c, n := &p.chunks[i], of.chosen.counts[i]
 		switch {
-		case c == nil || n == 0:
+		case c.x == nil || n == 0:
 			continue
 		case n == t.lives[i]:
 			all.join(c.sums)
@@ -230,8 +230,8 @@ func (c *column) numberFacet(f *query.Facet, of *choice) map[field.Value]int {
 	counts := p.bins
 	if of.chosen.n < of.all {
 		k, rows := &counter{}, of.smaller()
-		for i, chunk := range p.chunks {
-			if chunk != nil {
+		for i := range p.chunks {
+			if chunk := &p.chunks[i]; chunk.x != nil {
 				countBytes(chunk.bins, rows.rows[i], &k.narrow)
 			}
 		}

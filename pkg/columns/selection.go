@@ -156,7 +156,8 @@ func (t *Table) list(ctx context.Context, choices []*choice, q *query.Query) err
 	return each(ctx, len(t.live), func(chunk int, _ *scratch) {
 		for i, c := range choices {
 			n := c.chosen.counts[chunk]
-			// Where few rows of a chunk are chosen, sums want them although the others are fewer in all.
+			// Where few rows of a chunk are chosen, sums want them although the others are fewer in
+			// all.
 			if count && c.others == nil || i == 0 && (q.Rows != nil || count && n <= t.lives[chunk]/2) {
 				c.chosen.rows[chunk] = c.chosen.bits[chunk].list(make([]uint16, 0, n))
 			}

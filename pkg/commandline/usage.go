@@ -121,8 +121,11 @@ func meantCommands(root, group *kong.Node, word string) []string {
 			return nil
 		}
 		if ok && n != root {
-			if _, known := paths[n.Name]; !known {
+			switch had, known := paths[n.Name]; {
+			case !known:
 				paths[n.Name], names = n.FullPath(), append(names, n.Name)
+			case strings.Count(n.FullPath(), " ") < strings.Count(had, " "):
+				paths[n.Name] = n.FullPath() // in no group, or in one less
 			}
 			if meant(n.Tag, word) {
 				listed = append(listed, strconv.Quote(n.FullPath()))

@@ -25,8 +25,8 @@ type compareInput struct {
 type compareAnswer struct {
 	Body struct {
 		Said   []format.Paragraph `json:"said" doc:"what can be said, in words, the verdict first"`
-		Report *report.Report     `json:"report" doc:"as profllm compare and profllm report print it with --output json"`
-		Diff   *report.Delta      `json:"diff,omitempty" doc:"of two runs: everything in which they differ, as profllm diff prints it"`
+		Report *report.Report     `json:"report" doc:"as the commands compare and report print it with --output json"`
+		Diff   *report.Delta      `json:"diff,omitempty" doc:"of two runs: everything in which they differ, as the command diff prints it"`
 	}
 }
 

@@ -11,7 +11,8 @@
 // A condition on a field names one or more of in, contains, min, above, max, below and has; all
 // of them must hold. min and max are inside the range, above and below are not. A run
 // without the field meets none of them but has=false. contains and text look for a part of a
-// text, never of a number, without regard to capitals; text does so in every field of a run. An empty filter, {} or null, is met by every run.
+// text, never of a number, without regard to capitals; text does so in every field of a run. An
+// empty filter, {} or null, is met by every run.
 //
 //	f, err := filter.Parse(data)
 //	if f.Matches(field.Of(run)) { … }

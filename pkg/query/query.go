@@ -72,8 +72,9 @@ func (q *Query) FilterOf(facet string) *filter.Filter {
 // filter's own conditions on the field are left out, so that a page shows what else could be chosen.
 type Facet struct {
 	Field string `json:"field"`
-	// Values are the most frequent first, equals by their order; at most MaxValues. Numbers are not among
-	// them if the runs of the store have more than MaxDistinct different ones; neither are texts.
+	// Values are the most frequent first, equals by their order; at most MaxValues. Numbers are not
+	// among them if the runs of the store have more than MaxDistinct different ones; neither are
+	// texts.
 	Values  []Count `json:"values,omitempty"`
 	Others  int     `json:"others,omitempty"`  // runs whose value is not listed
 	Missing int     `json:"missing,omitempty"` // runs without a value

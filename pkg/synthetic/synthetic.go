@@ -118,8 +118,8 @@ type drawn struct {
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// draw decides what a run is. Every third is of a service that is measured again and again with the same
-// settings; the others are points of sweeps.
+// draw decides what a run is. Every third is of a service that is measured again and again with the
+// same settings; the others are points of sweeps.
 func (g *Generator) draw(i int) *drawn {
 	r := rand.New(rand.NewPCG(g.seed, uint64(i)))
 	step := Span / time.Duration(max(g.n, 1))

@@ -9,8 +9,8 @@ import (
 	"github.com/profllm/profllm/pkg/query"
 )
 
-// words are texts that are easily confused: by capitals, by patterns of databases, by their sort order, or
-// because they look like numbers.
+// words are texts that are easily confused: by capitals, by patterns of databases, by their sort
+// order, or because they look like numbers.
 var words = []string{
 	"vLLM", "vllm", "VLLM", "a", "A", "ab", "b", "100%", "100_", "1004", "%", "_", `back\slash`, `"quoted"`,
 	"it's", "x;y", "straße", "STRASSE", "ΣΑΣ", "σας", "İstanbul", "istanbul", "日本語", "🚀 rocket", "e\u0301", "é",
