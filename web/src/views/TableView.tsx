@@ -95,7 +95,7 @@ function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
       const words = (f ? nameOf(f) : name).split(/(?<=[_ ])/)
       const head = Math.max(...words.map((w) => w.length), Math.ceil(words.join('').length / 2), f?.unit ? f.unit.length + 2 : 0)
       const simulated = name === 'verdict' && rows.columns[rows.fields.indexOf('kind')]?.some((k) => k !== 'measured')
-      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(name === 'case' ? 240 : 210, Math.max(longest * 7.5, head * 7.6, 40) + 22)
+      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(name === 'case' ? 240 : 210, Math.max(longest * (longest < 20 ? 8 : 7.4), head * 7.6, 40) + 22)
       kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
     })
     return new Map(kept.current)
