@@ -68,7 +68,7 @@ export function formatP(p: number): string {
 /** A value of a field, without its unit. Settings are written in full, measurements are rounded. */
 export function formatValue(v: Value | undefined, field?: Field, full = false): string {
   if (v === null || v === undefined || v === '') return '–'
-  if (typeof v === 'string') return v
+  if (typeof v === 'string') return field?.name === 'gpu' ? v.replace(/^NVIDIA /, '') : v
   if (field?.kind === 'time') return full ? formatDate(v) : formatTime(v)
   if (field && field.group !== 'metric' && !field.unit) return plain(v)
   if (field?.group === 'metric' && field.unit) return full ? formatExact(v) : formatMeasured(v)

@@ -1,5 +1,5 @@
-import { Button, Popover, SegmentedControl, Select, TextInput } from '@mantine/core'
-import { useState } from 'react'
+import { Button, Popover, Select, TextInput } from '@mantine/core'
+import { useId, useState } from 'react'
 import type { Condition, Field, Filter } from '../api'
 import { useKnown } from '../data'
 import { join, parts, sentence } from '../filter'
@@ -67,17 +67,26 @@ function empty(): Group {
   return { any: true, not: false, members: [{ field: '', op: 'is', text: '' }, { field: '', op: 'is', text: '' }] }
 }
 
+const ways = [['all', 'all of (and)'], ['any', 'any of (or)'], ['none', 'none of (not)']] as const
+
 function GroupEditor({ g, set, depth, remove }: { g: Group; set: (g: Group) => void; depth: number; remove?: () => void }) {
+  const name = useId()
   const change = (i: number, m: Group | Line) => set({ ...g, members: g.members.map((x, j) => (i === j ? m : x)) })
   const drop = (i: number) => set({ ...g, members: g.members.filter((_, j) => j !== i) })
   return (
     <div className={depth > 0 ? 'group nested' : 'group'} role="group" aria-label={`${g.not ? 'None' : g.any ? 'Any' : 'All'} of these`}>
       <div className="row-of">
-        <SegmentedControl
-          size="xs" aria-label="How the conditions combine" value={g.not ? 'none' : g.any ? 'any' : 'all'}
-          data={[{ value: 'all', label: 'all of (and)' }, { value: 'any', label: 'any of (or)' }, { value: 'none', label: 'none of (not)' }]}
-          onChange={(v) => set({ ...g, not: v === 'none', any: v !== 'all' })}
-        />
+        <div className="radios" role="radiogroup" aria-label="How the conditions combine">
+          {ways.map(([way, text]) => (
+            <label key={way}>
+              <input
+                type="radio" name={name} checked={way === (g.not ? 'none' : g.any ? 'any' : 'all')}
+                onChange={() => set({ ...g, not: way === 'none', any: way !== 'all' })}
+              />
+              {text}
+            </label>
+          ))}
+        </div>
         {remove && <button type="button" className="plain" onClick={remove}>remove group</button>}
       </div>
       {g.members.map((m, i) => (isGroup(m)

@@ -6,16 +6,19 @@ interface Props {
   label: string // what the chart shows, for screen readers
   height?: number | string
   open?: (id: string) => void // a point with an id was clicked
+  find?: (series: number, index: number) => string | undefined // the id of a point whose data has none
 }
 
 const load = () => import('./echarts')
 
 /** Draws an ECharts option, and follows the size of its box. */
-export function Chart({ option, label, height = 260, open }: Props) {
+export function Chart({ option, label, height = 260, open, find }: Props) {
   const box = useRef<HTMLDivElement>(null)
   const [chart, setChart] = useState<ECharts>()
   const opened = useRef(open)
   opened.current = open
+  const finder = useRef(find)
+  finder.current = find
   useEffect(() => {
     let gone = false
     let made: ECharts | undefined
@@ -25,7 +28,7 @@ export function Chart({ option, label, height = 260, open }: Props) {
       const c = init(box.current)
       made = c
       c.on('click', (p) => {
-        const id = (p.data as { id?: string } | undefined)?.id
+        const id = finder.current?.(p.seriesIndex ?? -1, p.dataIndex) ?? (p.data as { id?: string } | undefined)?.id
         if (id) opened.current?.(id)
       })
       watch = new ResizeObserver(() => c.resize())

@@ -75,37 +75,64 @@ interface Picture {
 
 const simulated = (p: Point) => p.kind === 'simulated' || p.kind === 'profiled'
 
-export function scatterOption(p: Picture): EChartsCoreOption {
+/** An option with the points of each of its series, in the order of their data. */
+export interface Drawn {
+  option: EChartsCoreOption
+  series: Point[][]
+}
+
+/** Coordinates in one array: ECharts copies every object that it is given. */
+function coordinates(points: Point[]): Float64Array {
+  const list = new Float64Array(points.length * 2)
+  points.forEach((q, i) => list.set([q.x, q.y], 2 * i))
+  return list
+}
+
+export function scatterOption(p: Picture): Drawn {
   const l = p.look
   const usable = p.points.filter((q) => (!p.log.includes('x') || q.x > 0) && (!p.log.includes('y') || q.y > 0))
   // Triangles tell simulated runs from measured ones, if there are both.
   const mixed = usable.some(simulated) && !usable.every(simulated)
   const mark = (q: Point) => (mixed && simulated(q) ? 'triangle' : 'circle')
   const size = usable.length > 3000 ? 5 : usable.length > 500 ? 7 : 9
-  const series = p.groups.flatMap((g) => {
+  const line = frontierLine(p)
+  const points: Point[][] = []
+  const series: object[] = []
+  for (const g of p.groups) {
     const mine = usable.filter((q) => g.has(q.colour))
-    return ['circle', 'triangle'].flatMap((symbol) => [true, false].map((full) => ({
-      type: 'scatter', name: g.name, symbolSize: size, animation: false, progressive: 0,
-      symbol,
-      itemStyle: full
-        ? { color: g.colour, opacity: 0.8, borderColor: l.ground, borderWidth: 0.5 }
-        : { color: l.ground, borderColor: g.colour, borderWidth: 1.5, opacity: 0.9 },
-      emphasis: { scale: 1.6 }, cursor: 'pointer',
-      data: mine.filter((q) => mark(q) === symbol && believed(q.verdict) === full).map((q) => ({ value: [q.x, q.y], id: q.id, point: q })),
-    })).filter((s) => s.data.length > 0))
-  })
-  return {
+    for (const symbol of ['circle', 'triangle']) {
+      for (const full of [true, false]) {
+        const part = mine.filter((q) => mark(q) === symbol && believed(q.verdict) === full)
+        if (part.length === 0) continue
+        points.push(part)
+        series.push({
+          type: 'scatter', name: g.name, symbolSize: size, animation: false, progressive: 0, symbol, cursor: 'pointer',
+          large: usable.length > 1500, largeThreshold: 1, // one path for all points of a series
+          itemStyle: full
+            ? { color: g.colour, opacity: 0.8, borderColor: l.ground, borderWidth: 0.5 }
+            : { color: l.ground, borderColor: g.colour, borderWidth: 1.5, opacity: 0.9 },
+          emphasis: { scale: 1.6 }, data: coordinates(part),
+        })
+      }
+    }
+  }
+  points.push(line.points)
+  const option = {
     animation: false,
     grid: { left: 64, right: 24, top: 18, bottom: 48 },
-    xAxis: { ...axis(l, p.x, p.log.includes('x')), ...ends(usable.map((q) => q.x), p.log.includes('x')), nameGap: 30 },
-    yAxis: { ...axis(l, p.y, p.log.includes('y')), ...ends(usable.map((q) => q.y), p.log.includes('y')), nameGap: 50 },
+    xAxis: { ...axis(l, p.x, p.log.includes('x')), ...ends([...usable, ...line.points].map((q) => q.x), p.log.includes('x')), nameGap: 30 },
+    yAxis: { ...axis(l, p.y, p.log.includes('y')), ...ends([...usable, ...line.points].map((q) => q.y), p.log.includes('y')), nameGap: 50 },
     dataZoom: [{ type: 'inside', xAxisIndex: 0, filterMode: 'none' }, { type: 'inside', yAxisIndex: 0, filterMode: 'none' }],
     tooltip: {
       ...tooltip(l), trigger: 'item',
-      formatter: (e: { data?: { point?: Point } }) => (e.data?.point ? describe(e.data.point, p) : ''),
+      formatter: (e: { seriesIndex: number; dataIndex: number }) => {
+        const point = points[e.seriesIndex]?.[e.dataIndex]
+        return point ? describe(point, p) : ''
+      },
     },
-    series: [...series, frontierLine(p)],
+    series: [...series, line.series],
   }
+  return { option, series: points }
 }
 
 /** The ends of a logarithmic axis: 1, 2 or 5 times a power of ten, since whole decades leave much of it empty. */
@@ -121,17 +148,18 @@ function ends(values: number[], log: boolean): { min?: number; max?: number } {
 function frontierLine(p: Picture) {
   const l = p.look
   const usable = p.frontier.filter((q) => (!p.log.includes('x') || q.x > 0) && (!p.log.includes('y') || q.y > 0))
-  return {
+  const series = {
     type: 'line', name: 'frontier', z: 5, animation: false, symbol: 'circle', symbolSize: 9,
     lineStyle: { color: l.text, width: 1.2, type: 'dashed' },
     itemStyle: { color: 'transparent', borderColor: l.text, borderWidth: 1.5 },
     labelLayout: { hideOverlap: true },
     label: {
       show: p.label !== undefined, position: 'top', distance: 6, ...labelFont, color: l.text, textBorderColor: l.ground,
-      textBorderWidth: 3, formatter: (e: { data?: { point?: Point } }) => formatValue(e.data?.point?.label, p.label),
+      textBorderWidth: 3, formatter: (e: { dataIndex: number }) => formatValue(usable[e.dataIndex]?.label, p.label),
     },
-    data: usable.map((q) => ({ value: [q.x, q.y], id: q.id, point: q })),
+    data: usable.map((q) => [q.x, q.y]),
   }
+  return { series, points: usable }
 }
 
 function describe(q: Point, p: Picture): HTMLElement {

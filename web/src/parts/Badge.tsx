@@ -18,11 +18,16 @@ export function Badge({ word, text, why }: { word: string; text?: string; why?: 
   return help ? <Tooltip label={help} multiline maw={320} withArrow openDelay={300}>{badge}</Tooltip> : badge
 }
 
+/** A badge of a list with many rows: the browser's own tooltip costs nothing. */
+function Word({ word }: { word: string }) {
+  return <span className={`badge ${word in meaning ? word || 'unjudged' : 'other'}`} title={meaning[word]}>{word || 'not judged'}</span>
+}
+
 export function Verdict({ verdict, kind }: { verdict: Value | undefined; kind: Value | undefined }) {
   return (
     <span className="badges">
-      <Badge word={String(verdict ?? '')} />
-      {(kind === 'simulated' || kind === 'profiled') && <Badge word={kind} />}
+      <Word word={String(verdict ?? '')} />
+      {(kind === 'simulated' || kind === 'profiled') && <Word word={kind} />}
     </span>
   )
 }

@@ -1,5 +1,5 @@
 import { Select } from '@mantine/core'
-import { useMemo } from 'react'
+import { memo, useCallback, useMemo, useRef } from 'react'
 import type { Field } from '../api'
 import { useKnown } from '../data'
 import { withUnit } from '../format'
@@ -18,7 +18,15 @@ interface Props {
 const numeric = (f: Field) => f.group === 'metric'
 
 /** Chooses one field by typing a part of its name. Fields that no run has are left out. */
-export function FieldSelect({ label, value, choose, accept = numeric, clearable, placeholder, hidden, w }: Props) {
+export function FieldSelect({ choose, ...props }: Props) {
+  const latest = useRef(choose)
+  latest.current = choose
+  const stable = useCallback((name: string | null) => latest.current(name), [])
+  return <Choice {...props} choose={stable} />
+}
+
+// Drawn again only if its own properties change: it has hundreds of options.
+const Choice = memo(function Choice({ label, value, choose, accept = numeric, clearable, placeholder, hidden, w }: Props) {
   const { options } = useKnown()
   const data = useMemo(() => {
     const list = options.fields.filter((f) => accept(f) && (f.runs > 0 || f.name === value))
@@ -40,4 +48,4 @@ export function FieldSelect({ label, value, choose, accept = numeric, clearable,
       maxDropdownHeight={320}
     />
   )
-}
+})

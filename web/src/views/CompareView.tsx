@@ -24,12 +24,17 @@ export function CompareView({ state }: { state: State }) {
     <section className="view" aria-label="Compare">
       <div className="scroll pad-x">
         <Sides state={state} sets={sets} />
-        {got.error && <Trouble error={got.error} retry={() => void got.refetch()} />}
+        {got.error && <Trouble error={got.error} retry={() => void got.refetch()} hint={hint(got.error)} />}
         {ready && got.isLoading && <Loading what="the comparison" />}
         {got.data && ready && <Result got={got.data} ids={sets ? [] : state.runs} />}
       </div>
     </section>
   )
+}
+
+/** What to do about sets that cannot be compared. */
+function hint(error: Error): string | undefined {
+  return /never compared/.test(error.message) ? 'Choose one value of Kind, such as measured, for both sides.' : undefined
 }
 
 function Sides({ state, sets }: { state: State; sets: boolean }) {

@@ -28,7 +28,7 @@ export function ScatterView({ state, answer, scheme }: Props) {
   const points = useMemo(() => pointsOf(answer?.rows, { x, y, colour, label }), [answer?.rows, x, y, colour, label])
   const frontier = useFrontier(state, points, { x, y, colour, label })
   const groups = useMemo(() => classes(points, field(colour), look(scheme)), [points, colour, scheme, known])
-  const option = useMemo(
+  const drawing = useMemo(
     () => scatterOption({
       points, groups, frontier: frontier.points, x: field(x), y: field(y), colour: field(colour), label: field(label),
       log: logs, look: look(scheme),
@@ -59,7 +59,7 @@ export function ScatterView({ state, answer, scheme }: Props) {
       <div className="chart-box">
         <Legend groups={groups} field={field(colour)} />
         <Chart
-          option={option} height="100%" open={(id) => update({ view: 'run', run: id })}
+          option={drawing.option} height="100%" find={(s, i) => drawing.series[s]?.[i]?.id} open={(id) => update({ view: 'run', run: id })}
           label={`${plural(drawn, 'run')}: ${nameOf(field(y) ?? { name: y })} over ${nameOf(field(x) ?? { name: x })}. The list below has the frontier.`}
         />
         {answer && drawn === 0 && <p className="over quiet">No matching run has both numbers.</p>}

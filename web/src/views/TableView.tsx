@@ -1,6 +1,5 @@
 import { Button } from '@mantine/core'
 import { useQueries } from '@tanstack/react-query'
-import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, useEffect, useMemo, useRef, useState } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { columnsOf, pageSize, rowFields, useKnown, type Known } from '../data'
@@ -9,6 +8,7 @@ import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
 import { link, parse, update, type State } from '../state'
 import { ColumnChooser } from './ColumnChooser'
+import { useWindow } from './useWindow'
 
 const rowHeight = 30
 const mostRows = 400_000 // browsers limit the height of an element
@@ -22,24 +22,23 @@ interface Props {
 /** All matching runs. Only the rows in sight are drawn; pages are fetched as they come into sight. */
 export function TableView({ state, answer, stale }: Props) {
   const known = useKnown()
-  const columns = useMemo(() => columnsOf(state, known), [state, known])
-  const fields = columns.flatMap((n) => known.fields.get(n) ?? [])
+  const wanted = state.columns?.join('~')
+  const columns = useMemo(() => columnsOf(state, known), [wanted, known])
+  const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
   const total = Math.min(answer?.matches ?? 0, mostRows)
   const scroll = useRef<HTMLDivElement>(null)
-  const rows = useVirtualizer({
-    count: total, getScrollElement: () => scroll.current, estimateSize: () => rowHeight, overscan: 12,
-  })
+  const { first, last } = useWindow(scroll, rowHeight, total)
   const question = JSON.stringify([state.filter, state.sort])
   useEffect(() => {
     if (scroll.current) scroll.current.scrollTop = 0
   }, [question])
 
-  const items = rows.getVirtualItems()
-  const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i.index / pageSize)))
+  const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
+  const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i / pageSize)))
   const widths = useWidths(answer?.rows, known)
   const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), 34)
-  const above = items[0]?.start ?? 0
-  const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0)
+  const above = first * rowHeight
+  const below = Math.max(0, total - last) * rowHeight
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
@@ -60,11 +59,11 @@ export function TableView({ state, answer, stale }: Props) {
           <tbody>
             {above > 0 && <tr className="space" aria-hidden="true"><td style={{ height: above }} colSpan={fields.length + 3} /></tr>}
             {items.map((item) => {
-              const page = pages.get(Math.floor(item.index / pageSize))
-              const at = item.index % pageSize
+              const page = pages.get(Math.floor(item / pageSize))
+              const at = item % pageSize
               return (
                 <Row
-                  key={item.index} index={item.index} page={page} at={at} fields={fields} columns={columns}
+                  key={item} index={item} page={page} at={at} fields={fields} columns={columns}
                   picked={page !== undefined && state.runs.includes(page.ids[at] ?? '')}
                 />
               )
@@ -96,7 +95,7 @@ function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
       const words = (f ? nameOf(f) : name).split(/(?<=[_ ])/)
       const head = Math.max(...words.map((w) => w.length), Math.ceil(words.join('').length / 2), f?.unit ? f.unit.length + 2 : 0)
       const simulated = name === 'verdict' && rows.columns[rows.fields.indexOf('kind')]?.some((k) => k !== 'measured')
-      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(name === 'case' ? 240 : 210, Math.max(longest * 6.8, head * 7.4, 40) + 22)
+      const wide = name === 'verdict' ? (simulated ? 148 : 92) : Math.min(name === 'case' ? 240 : 210, Math.max(longest * (longest < 20 ? 8 : 7.4), head * 7.6, 40) + 22)
       kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
     })
     return new Map(kept.current)
@@ -230,7 +229,7 @@ const Row = memo(function Row({ index, page, at, fields, picked }: RowProps) {
         const v = cell(f.name)
         return (
           <td key={f.name} className={typeof v === 'number' ? 'num' : f.kind === 'text' ? 'clip' : 'num'} title={typeof v === 'string' ? v : f.kind === 'number' && typeof v === 'number' ? formatExact(v) : undefined}>
-            {f.name === 'gpu' && typeof v === 'string' ? v.replace(/^NVIDIA /, '') : formatValue(v, f)}
+            {formatValue(v, f)}
           </td>
         )
       })}

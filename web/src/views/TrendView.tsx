@@ -135,10 +135,11 @@ function Lines({ lines }: { lines: string[] }) {
   const [all, setAll] = useState(false)
   const apart = (line: string) => line.startsWith('not in the same series')
   const sorted = [...lines.filter((l) => !apart(l)), ...lines.filter(apart)]
+  const short = !all && sorted.length > folded + 1
   return (
     <ul className="lines">
-      {(all ? sorted : sorted.slice(0, folded)).map((line, i) => <li key={i}>{line}</li>)}
-      {sorted.length > folded && (
+      {(short ? sorted.slice(0, folded) : sorted).map((line, i) => <li key={i}>{line}</li>)}
+      {(short || all) && (
         <li><button type="button" className="plain inline" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'fewer' : `${sorted.length - folded} more lines`}</button></li>
       )}
     </ul>

@@ -1,0 +1,28 @@
+import { useEffect, useState, type RefObject } from 'react'
+
+const spare = 12 // rows drawn above and below what is in sight
+
+/** The rows in sight of a list whose rows are equally high: from first, up to but without last. */
+export function useWindow(box: RefObject<HTMLElement | null>, rowHeight: number, total: number): { first: number; last: number } {
+  const [seen, setSeen] = useState({ from: 0, rows: 40 })
+  useEffect(() => {
+    const e = box.current
+    if (!e) return undefined
+    const look = () => {
+      // In steps, so that not every pixel of a scroll draws the rows again.
+      const from = Math.floor(e.scrollTop / rowHeight / 4) * 4
+      const rows = Math.ceil(e.clientHeight / rowHeight) + 4
+      setSeen((old) => (old.from === from && old.rows === rows ? old : { from, rows }))
+    }
+    look()
+    e.addEventListener('scroll', look, { passive: true })
+    const watch = new ResizeObserver(look)
+    watch.observe(e)
+    return () => {
+      e.removeEventListener('scroll', look)
+      watch.disconnect()
+    }
+  }, [box, rowHeight])
+  const first = Math.max(0, Math.min(seen.from, total - seen.rows) - spare)
+  return { first, last: Math.min(total, first + seen.rows + 2 * spare) }
+}
