@@ -26,13 +26,13 @@ type dashboardCmd struct {
 type dashboardServeCmd struct {
 	storeFlag
 	placeFlags
-	filterFlag
 	Paths    []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives, which are stored first; default: the results folder, if no store is named."`
 	Address  string   `meant:"listen,bind,port" default:"127.0.0.1:8642" placeholder:"HOST:PORT" help:"Address to listen at; port 0 takes a free one."`
 	Host     []string `placeholder:"NAME" help:"Also answer requests for this host name, such as that of a reverse proxy; repeatable. Addresses and localhost always work."`
 	Files    []string `placeholder:"DIR" type:"existingdir" help:"Show samples and traces of runs whose folders are below DIR; repeatable; default: the paths."`
 	Uploads  string   `placeholder:"DIR" help:"Folder for files that were uploaded and are not stored yet; default: that of the store's file, with .uploads at its end. A database of PostgreSQL has none."`
 	Demo     bool     `help:"Show 2000 made-up runs, each marked as simulated, to try the page."`
+	Lean     bool     `help:"Let the database answer questions, and keep no runs in memory: slower, for few users or little memory."`
 	ReadOnly bool     `name:"read-only" help:"Accept no uploads and save no presets."`
 }
 
@@ -64,9 +64,11 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	live, err := dashboard.Load(ctx, s)
-	if err != nil {
-		return err
+	live := dashboard.InDatabase(s)
+	if !c.Lean {
+		if live, err = dashboard.Load(ctx, s); err != nil {
+			return err
+		}
 	}
 	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo}
 	ctx, stop := context.WithCancel(ctx)
@@ -131,10 +133,7 @@ func (c *dashboardServeCmd) fill(ctx context.Context, a *app) (s *store.Store, d
 	runs, unpacked, err := a.loadRuns(ctx, c.Paths...)
 	defer unpacked()
 	if err == nil {
-		runs, err = c.choose(runs)
-	}
-	if err == nil {
-		_, err = s.Put(ctx, runs)
+		err = a.fillStore(ctx, s.Put, runs, newFill("store-fill", s)) // says what is refused
 	}
 	return s, done, err
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 
@@ -174,7 +175,11 @@ func betterSides(names []string) ([]float64, error) {
 	return signs, nil
 }
 
-// pages gives the rows of all runs that meet a filter, a part at a time.
+// errChanged is the error of an answer of several parts that do not belong together.
+var errChanged = errors.New("runs were stored or removed meanwhile: ask again")
+
+// pages gives the rows of all runs that meet a filter, a part at a time. They are those of one moment, or
+// end with an error.
 func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) iter.Seq2[*query.Table, error] {
 	return func(yield func(*query.Table, error) bool) {
 		q := query.Query{Filter: f, Rows: rows}
@@ -183,8 +188,12 @@ func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) 
 			yield(nil, refused(err))
 			return
 		}
+		version := d.store.version.Load()
 		for ; ; rows.Offset += rows.Limit {
 			got, err := d.store.Query(ctx, q)
+			if err == nil && rows.Offset > 0 && d.store.version.Load() != version {
+				err = errChanged
+			}
 			if err != nil {
 				yield(nil, failed(err))
 				return

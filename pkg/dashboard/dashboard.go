@@ -92,6 +92,8 @@ func failed(err error) error {
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return huma.Error404NotFound(err.Error())
+	case errors.Is(err, errChanged):
+		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
 		return huma.NewError(http.StatusGatewayTimeout, "the answer took longer than the time limit; narrow the filter")
 	case errors.Is(err, context.Canceled):

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 	}
 	rows := &query.Rows{Fields: in.Fields, Offset: in.Offset, Limit: in.Limit}
 	if len(rows.Fields) == 0 {
-		rows.Fields = firstColumns
+		rows.Fields = slices.Clone(firstColumns)
 	}
 	if in.Sort != "" {
 		name, down := strings.CutPrefix(in.Sort, "-")

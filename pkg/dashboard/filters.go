@@ -29,7 +29,7 @@ type optionsAnswer struct {
 type fieldOption struct {
 	*field.Field
 	Runs     int           `json:"runs" doc:"runs that have a value"`
-	Distinct int           `json:"distinct" doc:"different values, at most 1000"`
+	Distinct int           `json:"distinct" doc:"different values; 1000 stands for that many or more"`
 	Values   []query.Count `json:"values,omitempty" doc:"the most frequent values, if there are few"`
 	Min      *float64      `json:"min"`
 	Max      *float64      `json:"max"`
@@ -94,7 +94,10 @@ func (d *Server) options(ctx context.Context) (*optionsAnswer, error) {
 		o := fieldOption{
 			Field: f, Runs: got.Runs - facet.Missing, Distinct: len(facet.Values), Min: s.Min, Max: s.Max,
 		}
-		if len(facet.Values) <= few {
+		switch {
+		case facet.Others > 0:
+			o.Distinct = query.MaxValues
+		case len(facet.Values) <= few:
 			o.Values = facet.Values
 		}
 		b.Fields = append(b.Fields, o)

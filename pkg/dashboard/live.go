@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/columns"
@@ -12,13 +13,16 @@ import (
 	"github.com/profllm/profllm/pkg/store"
 )
 
-// Live is a store whose runs are in memory too, as columns, where questions are answered.
+// Live is a store whose runs are in memory too, as columns, where questions are answered. Without
+// columns, the database answers them alone, more slowly and in less memory.
 type Live struct {
 	*store.Store
-	table *columns.Table
+	table *columns.Table // nil: none
 
 	mu   sync.Mutex // one reads changes at a time
 	seen int64
+
+	version atomic.Int64 // another after each change of the columns
 }
 
 // batch is how many runs go into the columns at once.
@@ -30,18 +34,28 @@ func Load(ctx context.Context, s *store.Store) (*Live, error) {
 	return l, l.catchUp(ctx)
 }
 
+// InDatabase leaves the runs in the store alone.
+func InDatabase(s *store.Store) *Live { return &Live{Store: s} }
+
 // catchUp takes over what changed in the store, whoever changed it.
 func (l *Live) catchUp(ctx context.Context) error {
+	if l.table == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var some []query.Run
 	flush := func() {
+		if len(some) > 0 {
+			l.version.Add(1)
+		}
 		l.table.PutAll(some)
 		some = some[:0]
 	}
 	last, err := l.Changes(ctx, l.seen, func(c store.Change) error {
 		if c.Gone {
 			flush()
+			l.version.Add(1)
 			l.table.Delete(c.ID)
 			return nil
 		}
@@ -82,13 +96,26 @@ func (l *Live) Put(ctx context.Context, runs []records.Run) ([]store.Outcome, er
 	return outcomes, l.catchUp(ctx)
 }
 
-// Query answers from memory.
+// Query answers a question.
 func (l *Live) Query(ctx context.Context, q query.Query) (*query.Answer, error) {
+	if l.table == nil {
+		return l.Store.Query(ctx, q)
+	}
 	return l.table.Query(ctx, q)
 }
 
 // Fields are those that any run has.
-func (l *Live) Fields(ctx context.Context) ([]*field.Field, error) { return l.table.Fields(ctx) }
+func (l *Live) Fields(ctx context.Context) ([]*field.Field, error) {
+	if l.table == nil {
+		return l.Store.Fields(ctx)
+	}
+	return l.table.Fields(ctx)
+}
 
-// Bytes is what the columns take in memory.
-func (l *Live) Bytes() int64 { return l.table.Size() }
+// bytes is what the columns take in memory.
+func (l *Live) bytes() int64 {
+	if l.table == nil {
+		return 0
+	}
+	return l.table.Size()
+}

@@ -87,6 +87,9 @@ func (d *Server) addMetrics() {
 			b.WriteString("# HELP profllm_dashboard_runs Runs in the store.\n# TYPE profllm_dashboard_runs gauge\n")
 			fmt.Fprintf(&b, "profllm_dashboard_runs %d\n", got.Runs)
 		}
+		b.WriteString("# HELP profllm_dashboard_column_bytes Memory that the runs' columns take.\n" +
+			"# TYPE profllm_dashboard_column_bytes gauge\n")
+		fmt.Fprintf(&b, "profllm_dashboard_column_bytes %d\n", d.store.bytes())
 		d.counts.write(&b)
 		_, _ = w.Write([]byte(b.String())) // the client is gone if this fails
 	})

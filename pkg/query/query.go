@@ -17,7 +17,6 @@ import (
 // The limits of one question.
 const (
 	MaxRows   = 10_000
-	MaxPoints = 100_000
 	MaxValues = 1_000 // of a facet that are listed
 	Bins      = 24    // of a histogram
 	// MaxDistinct is how many different numbers, and how many different texts, the runs of a
@@ -140,7 +139,9 @@ func (q *Query) Check() error {
 				c.Add(err)
 				continue
 			}
-			list[i] = f.Name
+			if f.Name != name { // the list may be one that several questions share
+				list[i] = f.Name
+			}
 		}
 	}
 	names(q.Facets)
