@@ -136,15 +136,25 @@ type fieldSeen struct {
 //
 // covers: UI-5, UI-7, DASH-2, DASH-3, SM-7, DB-9
 func TestPageAndCommandLineAgree(t *testing.T) {
+	for _, lean := range []bool{false, true} {
+		t.Run(map[bool]string{false: "columns", true: "database"}[lean], func(t *testing.T) { pageAndCommandLine(t, lean) })
+	}
+}
+
+func pageAndCommandLine(t *testing.T, lean bool) {
 	t.Parallel()
 	filters, pairs := 200, 40
-	if testing.Short() {
+	if testing.Short() || lean {
 		filters, pairs = 8, 3
 	}
 	dir := t.TempDir()
 	ids := writeRecords(t, filepath.Join(dir, "results"), 90)
 	require.Zero(t, profllm(t, dir, nil, "store", "fill", "results", "--store", "runs.db").code)
-	p := startDashboard(t, dir, nil, "--store", "runs.db")
+	args := []string{"--store", "runs.db"}
+	if lean {
+		args = append(args, "--lean")
+	}
+	p := startDashboard(t, dir, nil, args...)
 	var options struct{ Fields []fieldSeen }
 	p.ask("GET", "/api/filters/options", nil, &options)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -260,7 +270,11 @@ func (p *page) agreeOnTrends(dir string) {
 	require.Equal(t, len(rep.Trends), len(a.Report.Trends))
 	for i, x := range rep.Trends {
 		require.Equal(t, x.Verdict, a.Report.Trends[i].Verdict)
-		require.Equal(t, len(x.Metrics), len(a.Report.Trends[i].Metrics))
+		require.Equal(t, x.Test, a.Report.Trends[i].Test)
+		for j, m := range x.Metrics {
+			require.Equal(t, m.Level, a.Report.Trends[i].Metrics[j].Level)
+			require.Equal(t, m.Cuts, a.Report.Trends[i].Metrics[j].Cuts)
+		}
 	}
 }
 

@@ -314,6 +314,8 @@ func (c *column) compare(a, b uint32) (order int, both bool) {
 const entryBytes = 40 + 8 + 2 + 2*mapEntry
 
 func (c *column) size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n := int64(512) + c.codes.size() + c.numbers.size() + c.texts.size() + int64(len(c.values))*entryBytes
 	for _, v := range c.values {
 		n += int64(len(v.Text))

@@ -24,7 +24,7 @@ const (
 const streams = "/api/export/"
 
 // policy keeps the page to what the server itself sends.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 	"font-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 // guarded refuses what may not be asked before anything is done about it, and gives every
