@@ -71,6 +71,11 @@ func (p *Plan) launch(in Input) error {
 	if x, ok := in.Launcher.(exposer); ok && x.Exposes() {
 		inside = p.expose(&box)
 	}
+	return p.wrap(in, box, inside)
+}
+
+// wrap puts each step into its container. What several steps are refused for is said once.
+func (p *Plan) wrap(in Input, box Container, inside []Var) error {
 	var said []string
 	refused := map[string][]string{} // the steps of each complaint
 	for _, s := range p.steps() {
@@ -92,8 +97,8 @@ func (p *Plan) launch(in Input) error {
 		*s = wrapped
 		if in.NoImage && !in.System.Standalone() { // there, nobody expects one
 			in.NoImage = false // said once
-			p.Notes = append(p.Notes,
-				fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, with the nodes' own programs", in.Test.Pos))
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: there is no docker_image_url, so the steps run without a container, "+
+				"with the nodes' own programs", in.Test.Pos))
 		}
 	}
 	errs := make([]error, len(said))
