@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -53,16 +55,16 @@ type seriesStart struct {
 }
 
 func (d *Server) trends(ctx context.Context, in *trendsInput) (*trendsAnswer, error) {
-	r, err := d.traced(ctx, in)
+	r, ids, err := d.traced(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return answerOf(r), nil
+	return answerOf(r, ids), nil
 }
 
 // regression gives the series that got worse.
 func (d *Server) regression(ctx context.Context, in *trendsInput) (*trendsAnswer, error) {
-	r, err := d.traced(ctx, in)
+	r, ids, err := d.traced(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +75,10 @@ func (d *Server) regression(ctx context.Context, in *trendsInput) (*trendsAnswer
 			worse.Trends = append(worse.Trends, t)
 		}
 	}
-	return answerOf(&worse), nil
+	return answerOf(&worse, ids), nil
 }
 
-func answerOf(r *report.Report) *trendsAnswer {
+func answerOf(r *report.Report, ids map[*records.Run]string) *trendsAnswer {
 	a := &trendsAnswer{}
 	a.Body.Said = format.Paragraphs(r)
 	short := *r
@@ -86,28 +88,32 @@ func answerOf(r *report.Report) *trendsAnswer {
 		var starts []seriesStart
 		for _, s := range t.ByStart {
 			first := s.Runs[0]
-			starts = append(starts, seriesStart{first.Result.RunID, float64(first.Began().UnixMilli())})
+			starts = append(starts, seriesStart{ids[first], float64(first.Began().UnixMilli())})
 		}
 		a.Body.Starts = append(a.Body.Starts, starts)
 	}
 	return a
 }
 
-// traced judges series as profllm trend does.
-func (d *Server) traced(ctx context.Context, in *trendsInput) (*report.Report, error) {
+// traced judges series as profllm trend does, and gives the runs' ids.
+func (d *Server) traced(ctx context.Context, in *trendsInput) (*report.Report, map[*records.Run]string, error) {
 	metrics, err := metricsOf(in.Body.Metrics)
 	if err != nil {
-		return nil, refused(err)
+		return nil, nil, refused(err)
 	}
-	runs, err := d.these(ctx, in.Body.Filter)
+	stored, err := d.these(ctx, in.Body.Filter)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	runs, ids := plain(stored), map[*records.Run]string{}
+	for i := range runs {
+		ids[&runs[i]] = stored[i].ID
 	}
 	if err := records.UnknownKeys(runs, in.Body.By); err != nil {
-		return nil, refused(err)
+		return nil, nil, refused(err)
 	}
 	r, err := report.Trace(runs, metrics, in.Body.By)
-	return r, failed(err)
+	return r, ids, failed(err)
 }
 
 type paretoInput struct {
@@ -120,11 +126,13 @@ type paretoInput struct {
 
 type paretoAnswer struct {
 	Body struct {
-		IDs []string `json:"ids" doc:"from the smallest x"`
+		IDs  []string `json:"ids" doc:"the best x last"`
+		Kind string   `json:"kind" doc:"of the runs: measured if any are, or else simulated or profiled"`
 	}
 }
 
-// pareto finds the frontier among the valid runs: what is suspect must not stand as the best.
+// pareto finds the frontier among the valid runs of one kind: what is suspect, or was not measured, must
+// not stand above what was.
 func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, error) {
 	axes := []string{in.Body.X, in.Body.Y}
 	signs, err := betterSides(axes)
@@ -137,23 +145,31 @@ func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, er
 	if in.Body.Filter != nil {
 		f.And = append(f.And, *in.Body.Filter)
 	}
-	var points []pareto.Point
-	var ids []string
-	for t, err := range d.pages(ctx, f, &query.Rows{Fields: axes, Sort: []query.Order{{Field: axes[0]}}}) {
+	points, ids := map[string][]pareto.Point{}, map[string][]string{}
+	rows := &query.Rows{Fields: append(axes, "kind"), Sort: []query.Order{{Field: axes[0]}}}
+	for t, err := range d.pages(ctx, f, rows) {
 		if err != nil {
 			return nil, err
 		}
 		for i, id := range t.IDs {
 			if x, y := t.Columns[0][i], t.Columns[1][i]; x.IsNumber() && y.IsNumber() {
-				points = append(points, pareto.Point{PerUser: x.Number * signs[0], PerGPU: y.Number * signs[1]})
-				ids = append(ids, id)
+				kind := t.Columns[2][i].Text
+				points[kind] = append(points[kind], pareto.Point{PerUser: x.Number * signs[0], PerGPU: y.Number * signs[1]})
+				ids[kind] = append(ids[kind], id)
 			}
 		}
 	}
 	a := &paretoAnswer{}
-	a.Body.IDs = []string{}
-	for _, i := range pareto.Frontier(points) {
-		a.Body.IDs = append(a.Body.IDs, ids[i])
+	a.Body.IDs, a.Body.Kind = []string{}, records.Measured.Word()
+	if len(points[a.Body.Kind]) == 0 {
+		for _, kind := range slices.Sorted(maps.Keys(points)) {
+			if len(points[kind]) > len(points[a.Body.Kind]) {
+				a.Body.Kind = kind
+			}
+		}
+	}
+	for _, i := range pareto.Frontier(points[a.Body.Kind]) {
+		a.Body.IDs = append(a.Body.IDs, ids[a.Body.Kind][i])
 	}
 	return a, nil
 }

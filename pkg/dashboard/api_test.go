@@ -230,3 +230,25 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, string(body),
 		`profllm_dashboard_request_seconds_count{route="GET /api/data/experiments/{id}",status="404"} 1`+"\n")
 }
+
+// A simulated run, however good, does not push measured ones off the frontier.
+func TestTheFrontierIsOfOneKind(t *testing.T) {
+	runs, err := records.Load("../result/testdata/releases/2026-11-22/release")
+	require.NoError(t, err)
+	fit := runs[:0]
+	for _, r := range runs {
+		if r.Unfit(records.Simulated) == "" && len(fit) < 2 {
+			fit = append(fit, r)
+		}
+	}
+	require.Len(t, fit, 2)
+	copied := *fit[1].Result
+	fit[1].Result = &copied
+	copied.Simulated, copied.SimulatedSpeed = false, 0
+	a := &api{t: t}
+	a.Server = httptest.NewServer(dashboard.New(live(t, fit), dashboard.Options{}).Handler())
+	t.Cleanup(a.Close)
+	status, body := a.ask("POST", "/api/analysis/pareto", `{"x": "median_ttft_ms", "y": "output_throughput"}`)
+	require.Equal(t, 200, status)
+	require.JSONEq(t, `{"ids": ["`+copied.RunID+`"], "kind": "measured"}`, string(body))
+}

@@ -64,11 +64,11 @@ func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer,
 func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, metrics []metric.Metric) (*compareAnswer, error) {
 	var sides [2][]records.Run
 	for i, f := range []*filter.Filter{first, second} {
-		var err error
-		if sides[i], err = d.these(ctx, f); err != nil {
+		runs, err := d.these(ctx, f)
+		if err != nil {
 			return nil, err
 		}
-		if len(sides[i]) == 0 {
+		if sides[i] = plain(runs); len(runs) == 0 {
 			return nil, huma.Error422UnprocessableEntity("no run meets filter " + string("ab"[i]))
 		}
 	}

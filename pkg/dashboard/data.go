@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/profllm/profllm/pkg/explore"
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
 	"github.com/profllm/profllm/pkg/query"
@@ -171,7 +172,7 @@ func (d *Server) summary(ctx context.Context, in *struct{ chosen }) (*summaryAns
 const most = 5000
 
 // these gives the runs that meet a filter, oldest first; too many are refused.
-func (d *Server) these(ctx context.Context, f *filter.Filter) ([]records.Run, error) {
+func (d *Server) these(ctx context.Context, f *filter.Filter) ([]explore.Run, error) {
 	q := query.Query{Filter: f, Rows: &query.Rows{Sort: []query.Order{{Field: "timestamp"}}, Limit: most}}
 	if err := q.Check(); err != nil {
 		return nil, refused(err)
@@ -184,6 +185,22 @@ func (d *Server) these(ctx context.Context, f *filter.Filter) ([]records.Run, er
 		return nil, huma.Error422UnprocessableEntity(
 			fmt.Sprintf("the filter chooses %d runs, and at most %d are analysed at once: narrow it", got.Matches, most))
 	}
-	runs, err := d.store.Several(ctx, got.Rows.IDs)
-	return runs, failed(err)
+	list, err := d.store.Several(ctx, got.Rows.IDs)
+	if err != nil {
+		return nil, failed(err)
+	}
+	runs := make([]explore.Run, len(list))
+	for i := range list {
+		runs[i] = explore.Run{ID: got.Rows.IDs[i], Run: list[i]}
+	}
+	return runs, nil
+}
+
+// plain are the runs without their ids.
+func plain(runs []explore.Run) []records.Run {
+	list := make([]records.Run, len(runs))
+	for i := range runs {
+		list[i] = runs[i].Run
+	}
+	return list
 }

@@ -21,12 +21,7 @@ type exploreInput struct {
 
 type impactAnswer struct{ Body *explore.ImpactReport }
 
-type scalingAnswer struct {
-	Body struct {
-		Metric   metric.Metric     `json:"metric"`
-		Scalings []explore.Scaling `json:"scalings"`
-	}
-}
+type scalingAnswer struct{ Body *explore.ScalingReport }
 
 type capacityInput struct {
 	Body struct {
@@ -67,9 +62,7 @@ func (d *Server) addExplore() {
 			if err != nil {
 				return nil, err
 			}
-			a := &scalingAnswer{}
-			a.Body.Metric, a.Body.Scalings = m, explore.Scalings(runs, m)
-			return a, nil
+			return &scalingAnswer{explore.Scalings(runs, m)}, nil
 		})
 	huma.Register(d.api, op("capacity", "Which configuration serves a load within limits, on how many GPUs"), d.capacity)
 }

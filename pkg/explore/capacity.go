@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
@@ -21,12 +22,12 @@ type Plan struct {
 	GPUs     int               `json:"gpus"`    // of one copy of the service
 	// Copies of the service that reach the target, and their GPUs; 0 without a target.
 	Copies int `json:"copies,omitempty"`
-	Total  int `json:"total_gpus,omitempty"`
+	Total  int `json:"total_gpus,omitempty"` // 0 also where the GPUs are not known
 	// Limits are the metrics that were limited, as they were at this load.
 	Limits []LimitedValue `json:"limits"`
 	Runs   int            `json:"runs"`    // of this configuration that count
 	Beyond int            `json:"beyond"`  // of them that break a limit, or lack its metric
-	Top    bool           `json:"highest"` // no higher load was tried: it may serve more
+	Top    bool           `json:"highest"` // it is at the highest load that was tried: it may serve more
 }
 
 // LimitedValue is a metric under a limit.
@@ -48,9 +49,10 @@ type Capacity struct {
 }
 
 // Capacities finds what each configuration serves within limits. A target is in the metric's unit; 0 is none.
-func Capacities(runs []records.Run, m metric.Metric, limits []metric.Limit, target float64) *Capacity {
+// The numbers of a load are medians of its runs.
+func Capacities(runs []Run, m metric.Metric, limits []metric.Limit, target float64) *Capacity {
 	list, kind := match(runs)
-	groups, order := grouped(list, isLoad)
+	groups, order := grouped(pointers(list), isLoad)
 	keys := slices.DeleteFunc(differing(list), isLoad)
 	c := &Capacity{Kind: kind, Metric: m, Target: target, Plans: []Plan{}}
 	for _, d := range order {
@@ -62,50 +64,65 @@ func Capacities(runs []records.Run, m metric.Metric, limits []metric.Limit, targ
 			c.Beyond = append(c.Beyond, groups[d][0].settings(keys))
 		}
 	}
+	unknown := func(p Plan) int {
+		if target > 0 && p.Total == 0 {
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(c.Plans, func(a, b Plan) int {
-		return cmp.Or(cmp.Compare(a.Total, b.Total), -cmp.Compare(a.share(), b.share()),
+		return cmp.Or(cmp.Compare(unknown(a), unknown(b)), cmp.Compare(a.Total, b.Total), -cmp.Compare(a.share(), b.share()),
 			strings.Compare(records.Join(a.Settings), records.Join(b.Settings)))
 	})
 	return c
 }
 
-// planOf is the run of a configuration that does most within the limits.
+// planOf is the load of a configuration that does most within the limits.
 func planOf(group []*matched, m metric.Metric, limits []metric.Limit) (best Plan, ok bool) {
 	best.Runs = len(group)
-	highest := math.Inf(-1)
-	for _, x := range group {
-		v := m.Of(x.Result).Number
-		values, kept := keeps(x, limits)
-		if v != nil {
-			highest = max(highest, *v)
-		}
-		if v == nil || !kept {
-			best.Beyond++
+	loads, order := grouped(group, func(string) bool { return false })
+	highest, chosen := math.Inf(-1), math.Inf(-1)
+	for _, d := range order {
+		load := loads[d]
+		highest = max(highest, loadOf(load[0]))
+		value, at := middle(load, m)
+		values, kept := keeps(load, limits)
+		if at == nil || !kept {
+			best.Beyond += len(load)
 			continue
 		}
-		if !ok || m.Beats(*v, best.Value) {
-			ok = true
-			best.Value, best.Run, best.Limits = *v, x.Result.RunID, values
-			best.Load = x.settings(report.LoadKeys)
+		if !ok || m.Beats(value, best.Value) {
+			ok, chosen = true, loadOf(load[0])
+			best.Value, best.Run, best.Limits, best.Load = value, at.ID, values, at.settings(report.LoadKeys)
 			best.GPUs, best.PerGPU = 0, nil
-			if g := x.Result.Results.GPUs; g != nil && *g > 0 {
-				best.GPUs, best.PerGPU = *g, new(*v/float64(*g))
+			if g := at.Result.Results.GPUs; g != nil && *g > 0 {
+				best.GPUs, best.PerGPU = *g, new(value/float64(*g))
 			}
 		}
 	}
-	best.Top = ok && best.Value >= highest && best.Beyond == 0
+	best.Top = ok && chosen >= highest
 	return best, ok
 }
 
-// keeps reports whether a run is within all limits, and gives its values.
-func keeps(x *matched, limits []metric.Limit) (values []LimitedValue, ok bool) {
+// loadOf is how much load a run had, as far as its first number says it; a load without a limit is above all.
+func loadOf(x *matched) float64 {
+	for _, k := range report.LoadKeys {
+		if v, ok := x.factors[k]; ok && field.Read(v).IsNumber() {
+			return field.Read(v).Number
+		}
+	}
+	return math.Inf(1)
+}
+
+// keeps reports whether the medians of the runs of a load are within all limits, and gives them.
+func keeps(load []*matched, limits []metric.Limit) (values []LimitedValue, ok bool) {
 	values = []LimitedValue{}
 	for _, l := range limits {
-		v := l.Metric.Of(x.Result).Number
-		if v == nil || !l.Meets(*v) {
+		v, at := middle(load, l.Metric)
+		if at == nil || !l.Meets(v) {
 			return nil, false
 		}
-		values = append(values, LimitedValue{l, *v})
+		values = append(values, LimitedValue{l, v})
 	}
 	return values, true
 }

@@ -14,8 +14,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/stats"
 )
 
 // The names of what runs are matched by besides their settings.
@@ -27,23 +30,32 @@ const (
 // ignored are settings that do not change what is measured, by the last part of their keys.
 var ignored = []string{"num_prompts", "seed", "num_warmups", "save_detailed", "save_result", "docker_image_url"}
 
+// A Run is one of a store, with its id there, which is its run_id unless two runs have the same.
+type Run struct {
+	ID string
+	records.Run
+}
+
 // A matched run is one that counts, with what it is matched by.
 type matched struct {
-	*records.Run
+	*Run
 	factors map[string]string
 }
 
-// match keeps the valid runs of the kind that most have, and says what each is matched by.
-func match(runs []records.Run) (list []matched, kind records.Kind) {
+// match keeps the valid runs that measured, or, if there are none, those of the kind that most valid ones
+// have, and says what each is matched by.
+func match(runs []Run) (list []matched, kind records.Kind) {
 	count := map[records.Kind]int{}
 	for i := range runs {
-		if r := runs[i].Result; r != nil {
-			count[records.KindOf(r)]++
+		if r := &runs[i]; r.Result != nil && r.Unfit(records.KindOf(r.Result)) == "" {
+			count[records.KindOf(r.Result)]++
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(count)) {
-		if kind == "" && count[kind] == 0 || count[k] > count[kind] {
-			kind = k
+	if count[records.Measured] == 0 {
+		for _, k := range slices.Sorted(maps.Keys(count)) {
+			if count[k] > count[kind] {
+				kind = k
+			}
 		}
 	}
 	for i := range runs {
@@ -54,11 +66,11 @@ func match(runs []records.Run) (list []matched, kind records.Kind) {
 	return list, kind
 }
 
-func factors(r *records.Run) map[string]string {
+func factors(r *Run) map[string]string {
 	all := map[string]string{}
 	for k, v := range r.Settings {
 		if !slices.Contains(ignored, last(k)) {
-			all[k] = v
+			all[k] = field.Read(v).String() // 0.9 and 0.90 are one value
 		}
 	}
 	all["cmd_args.model"] = result.ModelName(all["cmd_args.model"])
@@ -127,4 +139,20 @@ func (m *matched) settings(keys []string) []records.Setting {
 		}
 	}
 	return records.Short(list)
+}
+
+// middle is the median of a metric of some runs that have it, and the run at it, nil if none has.
+func middle(list []*matched, m metric.Metric) (value float64, at *matched) {
+	var xs []float64
+	var with []*matched
+	for _, x := range list {
+		if v := m.Of(x.Result).Number; v != nil {
+			xs, with = append(xs, *v), append(with, x)
+		}
+	}
+	value, err := stats.Median(xs)
+	if err != nil {
+		return 0, nil
+	}
+	return value, with[stats.MedianRun(xs)]
 }

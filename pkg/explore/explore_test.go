@@ -15,9 +15,9 @@ import (
 )
 
 // bench makes runs of one kind of service whose throughput is known.
-type bench struct{ runs []records.Run }
+type bench struct{ runs []explore.Run }
 
-func (b *bench) add(throughput float64, gpus int, settings map[string]string) *records.Run {
+func (b *bench) add(throughput float64, gpus int, settings map[string]string) *explore.Run {
 	id := fmt.Sprintf("exp_%04d", len(b.runs))
 	r := &result.Result{
 		RunID: id, Status: result.Completed, Timestamp: time.UnixMilli(int64(len(b.runs)) * 1000),
@@ -26,7 +26,7 @@ func (b *bench) add(throughput float64, gpus int, settings map[string]string) *r
 		Results:    result.Metrics{Counts: result.Counts{GPUs: &gpus}, Rates: result.Rates{OutputThroughput: &throughput}},
 	}
 	r.Results.Latency = map[result.Family]result.Distribution{result.TTFT: {Median: new(throughput / 10)}}
-	b.runs = append(b.runs, records.Run{Dir: id, Result: r, Settings: settings})
+	b.runs = append(b.runs, explore.Run{ID: id, Run: records.Run{Dir: id, Result: r, Settings: settings}})
 	return &b.runs[len(b.runs)-1]
 }
 
@@ -133,7 +133,7 @@ func TestScaling(t *testing.T) {
 		}
 	}
 	b.add(50, 1, settings("cmd_args.model", "alone"))
-	list := explore.Scalings(b.runs, metric.Throughput)
+	list := explore.Scalings(b.runs, metric.Throughput).Scalings
 	require.Len(t, list, 2)
 	require.Equal(t, []records.Setting{{Key: "model", Value: "a"}}, list[0].Settings)
 	p := list[0].Points
@@ -169,6 +169,119 @@ func TestCapacity(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	require.Empty(t, explore.Impacts(nil, metric.Throughput).Impacts)
-	require.Empty(t, explore.Scalings(nil, metric.Throughput))
+	require.Empty(t, explore.Scalings(nil, metric.Throughput).Scalings)
 	require.Empty(t, explore.Capacities(nil, metric.Throughput, nil, 0).Plans)
+}
+
+func simulated(b *bench) {
+	for i := range b.runs {
+		b.runs[i].Result.Simulated = true
+	}
+}
+
+func TestMeasuredRunsGoBeforeSimulatedOnes(t *testing.T) {
+	var b bench
+	for i := range 6 {
+		b.add(9000, 8, settings(dtype, "half", concurrency, strconv.Itoa(i)))
+	}
+	simulated(&b)
+	require.Equal(t, records.Simulated, explore.Scalings(b.runs, metric.Throughput).Kind)
+	b.add(1000, 4, settings(dtype, "half"))
+	r := explore.Capacities(b.runs, metric.Throughput, nil, 0)
+	require.Equal(t, records.Measured, r.Kind)
+	require.Len(t, r.Plans, 1)
+	require.Equal(t, 1000.0, r.Plans[0].Value)
+	require.Equal(t, 6, explore.Impacts(b.runs, metric.Throughput).LeftOut)
+}
+
+func TestInvalidRunsChooseNoKind(t *testing.T) {
+	var b bench
+	for range 5 {
+		b.add(9000, 8, settings()).Result.Validity.Verdict = result.VerdictInvalid
+	}
+	b.add(1000, 4, settings())
+	b.runs[5].Result.Simulated = true
+	require.Len(t, explore.Capacities(b.runs, metric.Throughput, nil, 0).Plans, 1)
+}
+
+// Many pairs without a difference prove nothing.
+func TestTiesAreNoEffect(t *testing.T) {
+	var b bench
+	for i := range 100 {
+		for _, d := range []string{"bfloat16", "fp8"} {
+			b.add(1000, 4, settings(dtype, d, "extra_env_vars.X", strconv.Itoa(i)))
+		}
+	}
+	for _, x := range explore.Impacts(b.runs, metric.Throughput).Impacts {
+		if x.Key == dtype {
+			require.Equal(t, 100, x.Pairs)
+			require.Equal(t, 1.0, *x.P)
+			require.Equal(t, explore.NotShown, x.Certainty)
+			return
+		}
+	}
+	t.Fatal("no impact of dtype")
+}
+
+func TestOneNumberWrittenTwoWays(t *testing.T) {
+	var b bench
+	b.add(1000, 4, settings("cmd_args.gpu_memory_utilization", "0.9"))
+	b.add(1000, 4, settings("cmd_args.gpu_memory_utilization", "0.90"))
+	require.Empty(t, explore.Impacts(b.runs, metric.Throughput).Impacts)
+}
+
+func TestVersionsAreOrderedByTheirParts(t *testing.T) {
+	var b bench
+	for _, v := range []string{"0.9.2", "0.10.1", "0.10"} {
+		b.add(1000, 4, settings()).Result.Provenance.EngineVersion = v
+	}
+	var got []string
+	for _, x := range explore.Impacts(b.runs, metric.Throughput).Impacts {
+		got = append(got, x.From+" "+x.To)
+	}
+	require.ElementsMatch(t, []string{"0.9.2 0.10", "0.10 0.10.1"}, got)
+}
+
+func TestNoShareOfZero(t *testing.T) {
+	var b bench
+	b.add(0, 4, settings(dtype, "half"))
+	b.add(1000, 4, settings(dtype, "fp8"))
+	r := explore.Impacts(b.runs, metric.Throughput)
+	require.Equal(t, []string{dtype}, r.NotAbove0)
+	require.Empty(t, r.Together)
+}
+
+// One lucky repeat neither keeps a limit nor is the capacity.
+func TestRepeatsCountByTheirMedian(t *testing.T) {
+	var b bench
+	for _, v := range []float64{1000, 4000, 4100} { // median TTFT is a tenth
+		b.add(v, 4, settings(concurrency, "32"))
+	}
+	b.add(900, 4, settings(concurrency, "16"))
+	limit := metric.Limit{Metric: metric.MedianTTFT, Value: 200}
+	p := explore.Capacities(b.runs, metric.Throughput, []metric.Limit{limit}, 0).Plans
+	require.Len(t, p, 1)
+	require.Equal(t, 900.0, p[0].Value)
+	require.Equal(t, 3, p[0].Beyond)
+	require.False(t, p[0].Top)
+	require.Equal(t, 4000.0, explore.Capacities(b.runs, metric.Throughput, nil, 0).Plans[0].Value)
+}
+
+func TestThePeakBelowTheHighestLoad(t *testing.T) {
+	var b bench
+	for load, v := range map[string]float64{"8": 1000, "16": 2000, "32": 1900} {
+		b.add(v, 4, settings(concurrency, load))
+	}
+	p := explore.Capacities(b.runs, metric.Throughput, nil, 0).Plans[0]
+	require.Equal(t, 2000.0, p.Value)
+	require.False(t, p.Top, "a higher load was tried")
+}
+
+func TestUnknownGPUsAreNoFewGPUs(t *testing.T) {
+	var b bench
+	b.add(1000, 4, settings(dtype, "half"))
+	b.add(1000, 0, settings(dtype, "fp8")).Result.Results.GPUs = nil
+	p := explore.Capacities(b.runs, metric.Throughput, nil, 5000).Plans
+	require.Equal(t, 20, p[0].Total)
+	require.Zero(t, p[1].Total)
 }

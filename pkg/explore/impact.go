@@ -51,10 +51,12 @@ type ImpactReport struct {
 	Impacts []Impact      `json:"impacts"` // shown ones first, by size
 	// Together are settings that never changed alone: nothing can be said of them.
 	Together []string `json:"together,omitempty"`
+	// NotAbove0 are settings that changed alone, but from or to 0 or less, of which there is no share.
+	NotAbove0 []string `json:"not_above_0,omitempty"`
 }
 
 // Impacts says which settings move a metric.
-func Impacts(runs []records.Run, m metric.Metric) *ImpactReport {
+func Impacts(runs []Run, m metric.Metric) *ImpactReport {
 	list, kind := match(runs)
 	list = slices.DeleteFunc(list, func(x matched) bool { return m.Of(x.Result).Number == nil })
 	r := &ImpactReport{Metric: m, Kind: kind, Runs: len(list), LeftOut: len(runs) - len(list), Impacts: []Impact{}}
@@ -63,9 +65,12 @@ func Impacts(runs []records.Run, m metric.Metric) *ImpactReport {
 		whole[i] = list[i].of(func(string) bool { return false })
 	}
 	for _, key := range differing(list) {
-		changes := changesOf(list, whole, key, m)
-		if len(changes) == 0 {
+		changes, alone := changesOf(list, whole, key, m)
+		switch {
+		case !alone:
 			r.Together = append(r.Together, key)
+		case len(changes) == 0:
+			r.NotAbove0 = append(r.NotAbove0, key)
 		}
 		r.Impacts = append(r.Impacts, changes...)
 	}
@@ -91,9 +96,9 @@ type pair struct {
 }
 
 // changesOf finds the changes of one setting: from each number or version to the next larger one of the same
-// group, and of other texts from the most frequent to each.
-func changesOf(list []matched, whole []digest, key string, m metric.Metric) []Impact {
-	groups := map[digest]map[string][]int{}
+// group, and of other texts from the most frequent to each. alone is false if it never changed alone.
+func changesOf(list []matched, whole []digest, key string, m metric.Metric) (changes []Impact, alone bool) {
+	groups := map[digest]map[string][]*matched{}
 	frequency := map[string]int{}
 	var order []digest
 	for i := range list {
@@ -103,50 +108,55 @@ func changesOf(list []matched, whole []digest, key string, m metric.Metric) []Im
 			d -= digestOf(key, v)
 		}
 		if groups[d] == nil {
-			groups[d], order = map[string][]int{}, append(order, d)
+			groups[d], order = map[string][]*matched{}, append(order, d)
 		}
-		groups[d][v] = append(groups[d][v], i)
+		groups[d][v] = append(groups[d][v], &list[i])
 		frequency[v]++
 	}
 	pairs := map[step][]pair{}
 	for _, d := range order {
-		for _, s := range steps(slices.Collect(maps.Keys(groups[d])), frequency) {
-			before, one, ok := middle(list, groups[d][s.from], m)
-			after, two, okToo := middle(list, groups[d][s.to], m)
-			if ok && okToo {
-				pairs[s] = append(pairs[s], pair{before, after, [2]string{one, two}})
+		for _, s := range steps(key, slices.Collect(maps.Keys(groups[d])), frequency) {
+			alone = true
+			before, one := middle(groups[d][s.from], m)
+			after, two := middle(groups[d][s.to], m)
+			if before > 0 && after > 0 {
+				pairs[s] = append(pairs[s], pair{math.Log(before), math.Log(after), [2]string{one.ID, two.ID}})
 			}
 		}
 	}
-	var changes []Impact
 	for _, s := range slices.SortedFunc(maps.Keys(pairs), func(a, b step) int {
-		return cmp.Or(compare(a.from, b.from), compare(a.to, b.to))
+		return cmp.Or(compare(key, a.from, b.from), compare(key, a.to, b.to))
 	}) {
 		changes = append(changes, impactOf(key, s, pairs[s]))
 	}
-	return changes
+	return changes, alone
 }
 
-// compare orders numbers by value, and versions by the numbers in them.
-func compare(a, b string) int {
+// compare orders the values of a setting: numbers by value, versions part by part, and equals by their texts.
+func compare(key, a, b string) int {
 	x, y := field.Read(a), field.Read(b)
-	if x.IsNumber() || y.IsNumber() {
-		return field.Compare(x, y)
+	if key != Version && (x.IsNumber() || y.IsNumber()) {
+		return cmp.Or(field.Compare(x, y), strings.Compare(a, b))
 	}
-	for a != b {
-		one, restA, _ := strings.Cut(a, ".")
-		two, restB, _ := strings.Cut(b, ".")
-		if c := field.Compare(field.Read(one), field.Read(two)); c != 0 {
+	for restA, restB := a, b; restA != restB; {
+		var one, two string
+		one, restA, _ = strings.Cut(restA, ".")
+		two, restB, _ = strings.Cut(restB, ".")
+		switch c := field.Compare(field.Read(one), field.Read(two)); {
+		case one == "": // 0.10 stands before 0.10.1
+			return -1
+		case two == "":
+			return 1
+		case c != 0:
 			return c
 		}
-		a, b = restA, restB
 	}
-	return 0
+	return strings.Compare(a, b)
 }
 
 // steps are the changes among the values of a group.
-func steps(values []string, frequency map[string]int) []step {
-	slices.SortFunc(values, compare)
+func steps(key string, values []string, frequency map[string]int) []step {
+	slices.SortFunc(values, func(a, b string) int { return compare(key, a, b) })
 	numbers := slices.ContainsFunc(values, func(v string) bool { return v != "" && v[0] >= '0' && v[0] <= '9' })
 	var list []step
 	if numbers {
@@ -156,7 +166,7 @@ func steps(values []string, frequency map[string]int) []step {
 		return list
 	}
 	base := slices.MaxFunc(values, func(a, b string) int {
-		return cmp.Or(cmp.Compare(frequency[a], frequency[b]), cmp.Compare(b, a))
+		return cmp.Or(cmp.Compare(frequency[a], frequency[b]), strings.Compare(b, a))
 	})
 	for _, v := range values {
 		if v != base {
@@ -164,20 +174,6 @@ func steps(values []string, frequency map[string]int) []step {
 		}
 	}
 	return list
-}
-
-// middle is the logarithm of the median of some runs, and the id of the run at it; ok is false if the
-// median is not above 0.
-func middle(list []matched, at []int, m metric.Metric) (log float64, id string, ok bool) {
-	xs := make([]float64, len(at))
-	for i, j := range at {
-		xs[i] = *m.Of(list[j].Result).Number
-	}
-	mid, err := stats.Median(xs)
-	if err != nil || mid <= 0 {
-		return 0, "", false
-	}
-	return math.Log(mid), list[at[stats.MedianRun(xs)]].Result.RunID, true
 }
 
 func impactOf(key string, s step, pairs []pair) Impact {
@@ -206,15 +202,22 @@ func impactOf(key string, s step, pairs []pair) Impact {
 	return x
 }
 
-// signBound is an upper bound of the sign test's p, by Hoeffding's inequality.
+// signBound is an upper bound of the sign test's p, by Hoeffding's inequality. Pairs without a difference
+// say nothing.
 func signBound(differences []float64) float64 {
-	up := 0
+	up, n := 0, 0.0
 	for _, d := range differences {
-		if d > 0 {
+		switch {
+		case d > 0:
 			up++
+			n++
+		case d < 0:
+			n++
 		}
 	}
-	n := float64(len(differences))
+	if n == 0 {
+		return 1
+	}
 	far := math.Abs(float64(up) - n/2)
 	return min(1, 2*math.Exp(-2*far*far/n))
 }

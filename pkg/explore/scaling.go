@@ -10,6 +10,13 @@ import (
 	"github.com/profllm/profllm/pkg/report"
 )
 
+// ScalingReport is how throughput grows with GPUs.
+type ScalingReport struct {
+	Metric   metric.Metric `json:"metric"`
+	Kind     records.Kind  `json:"kind,omitempty"`
+	Scalings []Scaling     `json:"scalings"`
+}
+
 // Scaling is how one configuration's throughput grows with GPUs, each number of GPUs at its best load.
 type Scaling struct {
 	Settings []records.Setting `json:"settings"` // in which the configurations differ
@@ -39,59 +46,72 @@ func isLayout(key string) bool { return slices.Contains(parallel, last(key)) || 
 func isLoad(key string) bool { return slices.Contains(report.LoadKeys, key) }
 
 // Scalings finds the configurations that ran with several numbers of GPUs, by a metric of which more is
-// better.
-func Scalings(runs []records.Run, m metric.Metric) []Scaling {
-	list, _ := match(runs)
-	groups, order := grouped(list, isLayout)
+// better. The value of a load is the median of its runs.
+func Scalings(runs []Run, m metric.Metric) *ScalingReport {
+	list, kind := match(runs)
+	r := &ScalingReport{Metric: m, Kind: kind, Scalings: []Scaling{}}
+	groups, order := grouped(pointers(list), isLayout)
 	keys := slices.DeleteFunc(differing(list), isLayout)
 	layout := slices.DeleteFunc(differing(list), func(k string) bool { return !isLayout(k) })
-	out := []Scaling{}
 	for _, d := range order {
-		best := map[int]*ScalingPoint{}
-		for _, x := range groups[d] {
-			g, v := x.Result.Results.GPUs, m.Of(x.Result).Number
-			if g == nil || v == nil || *g == 0 || *v <= 0 {
-				continue
-			}
-			p := best[*g]
-			if p == nil {
-				p = &ScalingPoint{GPUs: *g}
-				best[*g] = p
-			}
-			if p.Of++; p.Of == 1 || m.Beats(*v, p.Value) {
-				p.Value, p.Run, p.Layout = *v, x.Result.RunID, x.settings(layout)
-			}
+		if points := scalingPoints(groups[d], m, layout); len(points) > 1 {
+			r.Scalings = append(r.Scalings, Scaling{Settings: groups[d][0].settings(keys), Points: points})
 		}
-		if len(best) < 2 {
-			continue
-		}
-		s := Scaling{Settings: groups[d][0].settings(keys)}
-		for _, p := range best {
-			s.Points = append(s.Points, *p)
-		}
-		slices.SortFunc(s.Points, func(a, b ScalingPoint) int { return cmp.Compare(a.GPUs, b.GPUs) })
-		base := s.Points[0].Value / float64(s.Points[0].GPUs)
-		for i := range s.Points {
-			s.Points[i].Efficiency = s.Points[i].Value / float64(s.Points[i].GPUs) / base
-		}
-		out = append(out, s)
 	}
-	slices.SortStableFunc(out, func(a, b Scaling) int {
+	slices.SortStableFunc(r.Scalings, func(a, b Scaling) int {
 		return strings.Compare(records.Join(a.Settings), records.Join(b.Settings))
 	})
+	return r
+}
+
+// scalingPoints are the numbers of GPUs of a configuration, each at the layout and load with the highest median.
+func scalingPoints(group []*matched, m metric.Metric, layout []string) []ScalingPoint {
+	best := map[int]*ScalingPoint{}
+	loads, order := grouped(group, func(string) bool { return false })
+	for _, d := range order {
+		value, at := middle(loads[d], m)
+		if at == nil || value <= 0 || at.Result.Results.GPUs == nil || *at.Result.Results.GPUs == 0 {
+			continue
+		}
+		g := *at.Result.Results.GPUs
+		p := best[g]
+		if p == nil {
+			p = &ScalingPoint{GPUs: g}
+			best[g] = p
+		}
+		if p.Of += len(loads[d]); p.Run == "" || m.Beats(value, p.Value) {
+			p.Value, p.Run, p.Layout = value, at.ID, at.settings(layout)
+		}
+	}
+	var points []ScalingPoint
+	for _, p := range best {
+		points = append(points, *p)
+	}
+	slices.SortFunc(points, func(a, b ScalingPoint) int { return cmp.Compare(a.GPUs, b.GPUs) })
+	for i := range points {
+		points[i].Efficiency = points[i].Value / float64(points[i].GPUs) / (points[0].Value / float64(points[0].GPUs))
+	}
+	return points
+}
+
+func pointers(list []matched) []*matched {
+	out := make([]*matched, len(list))
+	for i := range list {
+		out[i] = &list[i]
+	}
 	return out
 }
 
 // grouped puts runs together that differ only in what is left out, in the order of their first ones.
-func grouped(list []matched, without func(key string) bool) (map[digest][]*matched, []digest) {
+func grouped(list []*matched, without func(key string) bool) (map[digest][]*matched, []digest) {
 	groups := map[digest][]*matched{}
 	var order []digest
-	for i := range list {
-		d := list[i].of(without)
+	for _, x := range list {
+		d := x.of(without)
 		if groups[d] == nil {
 			order = append(order, d)
 		}
-		groups[d] = append(groups[d], &list[i])
+		groups[d] = append(groups[d], x)
 	}
 	return groups, order
 }
