@@ -201,6 +201,7 @@ export interface Impacts {
   leftout: number
   impacts: Impact[] | null
   together?: string[]
+  not_above_0?: string[]
 }
 
 export interface Scaling {
@@ -465,7 +466,7 @@ export const api = {
     post<Trends>('api/analysis/trends', body, s),
   impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => post<Impacts>('api/analysis/impact', body, s),
   scaling: (body: { filter?: Filter; metric: string }, s?: AbortSignal) =>
-    post<{ metric: MetricHead; scalings: Scaling[] | null }>('api/analysis/scaling', body, s),
+    post<{ metric: MetricHead; kind?: string; scalings: Scaling[] | null }>('api/analysis/scaling', body, s),
   capacity: (body: { filter?: Filter; metric: string; target?: number; limits: string[] }, s?: AbortSignal) =>
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>

@@ -46,11 +46,15 @@ export function Facet({ field, open, answer, choice, set, toggle }: Props) {
   )
 }
 
+/** The server counts no further. */
+const mostDistinct = 1000
+
 /** What a closed facet says about itself: its range, or how many values it has. */
 function hint(f: Field): string {
   if (f.distinct === 1) return 'one value'
   if (f.kind !== 'text' && f.distinct > 24 && f.min != null && f.max != null && f.kind === 'number') {
     return `${formatValue(f.min, f)} – ${formatValue(f.max, f)}`
   }
-  return f.kind === 'time' ? '' : `${f.distinct.toLocaleString('en-US')} values`
+  const many = f.distinct >= mostDistinct ? 'or more ' : ''
+  return f.kind === 'time' ? '' : `${f.distinct.toLocaleString('en-US')} ${many}values`
 }

@@ -95,7 +95,7 @@ function Found({ got, limits }: { got: Capacity; limits: Limit[] }) {
         {plans[0]?.highest && <p>No higher load of this configuration was tried: it may serve more.</p>}
         {got.kind && <p><span className="badge simulated">{got.kind}</span> <span className="quiet">These numbers are not those of a real engine.</span></p>}
         <p className="quiet">
-          Of each configuration, its highest measured load within the limits; valid runs only.
+          Of each configuration, the load that does most within the limits, by the medians of its runs; valid runs only.
           {got.beyond && got.beyond.length > 0 && ` ${plural(got.beyond.length, 'configuration')} never kept the limits.`}
           {target > 0 && ' Copies of the service are taken to scale perfectly.'}
         </p>

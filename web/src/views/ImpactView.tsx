@@ -48,6 +48,11 @@ function Found({ report, state }: { report: Impacts; state: State }) {
       </div>
       <Table name="Service" rows={rows.filter((r) => !isLoad(r))} reach={reach} state={state} />
       <Table name="Load" rows={rows.filter(isLoad)} reach={reach} state={state} />
+      {report.not_above_0 && report.not_above_0.length > 0 && (
+        <p className="quiet">
+          Changed from or to 0, of which there is no share: {report.not_above_0.map((n) => nameOf({ name: n })).join(', ')}.
+        </p>
+      )}
       {report.together && report.together.length > 0 && (
         <p className="quiet note">
           Never changed alone, so nothing can be said of them: {report.together.map((n) => nameOf({ name: n })).join(', ')}.

@@ -38,7 +38,10 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
       {got.isLoading && <Loading what="the configurations" />}
       {got.data && !got.error && (
         <div className="scroll pad-x">
-          <div className="said"><p className="verdict-line">{sentence(series, field)}</p></div>
+          <div className="said">
+            <p className="verdict-line">{sentence(series, field)}</p>
+            {got.data.kind && <p><span className="badge simulated">{got.data.kind}</span> <span className="quiet">These numbers are not those of a real engine.</span></p>}
+          </div>
           {series.length > 0 && option && field && (
             <>
               <Chart
@@ -46,7 +49,7 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
                 label={`${nameOf(field)} over the number of GPUs. The table below has the numbers.`}
               />
               <p className="caption quiet">
-                Dotted: perfect scaling from the fewest GPUs. Each point is the best run of its number of GPUs.
+                Dotted: perfect scaling from the fewest GPUs. Each point is the median of the best load of its number of GPUs.
                 {series.length > drawn && ` Drawn are ${drawn} of ${series.length} configurations; narrow the filter to see others.`}
               </p>
               <Numbers series={series} field={field} colours={look(scheme).series} />

@@ -5,7 +5,7 @@ import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { classes, scatterOption, type Point } from '../charts/scatter'
-import { axes, mostPoints, pointFields, useKnown } from '../data'
+import { axes, mostPoints, pointFields, runIds, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
 import { Verdict } from '../parts/Badge'
@@ -120,7 +120,7 @@ function useFrontier(state: State, points: Point[], a: Axes): { points: Point[];
   const wanted = ids.data?.ids ?? []
   const byId = useMemo(() => new Map(points.map((p) => [p.id, p])), [points])
   const lacking = points.length > 0 && wanted.some((id) => !byId.has(id)) && !ids.isPlaceholderData
-  const query = { filter: { field: 'run_id', in: wanted }, rows: { fields: pointFields(state, known), limit: 1000 } }
+  const query = { filter: { field: 'run_id', in: runIds(wanted) }, rows: { fields: pointFields(state, known), limit: 1000 } }
   const rest = useQuery({
     queryKey: ['frontier', query], enabled: lacking, queryFn: ({ signal }) => api.apply(query, signal),
   })

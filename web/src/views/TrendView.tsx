@@ -5,7 +5,7 @@ import { api, type Field, type MetricTrend, type Paragraph, type Trend } from '.
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { trendOption, type TrendPoint } from '../charts/trend'
-import { useKnown } from '../data'
+import { runIds, useKnown } from '../data'
 import { formatValue, nameOf, plural } from '../format'
 import { Outcome } from '../parts/Outcome'
 import { FieldSelect } from '../parts/FieldSelect'
@@ -77,7 +77,7 @@ function useAbout(ids: (string | undefined)[]): Map<string, string> {
   const { fields } = useKnown()
   const names = telling.filter((n) => fields.has(n))
   const wanted = ids.filter((id) => id !== undefined)
-  const query = { filter: { field: 'run_id', in: wanted }, rows: { fields: names, limit: 200 } }
+  const query = { filter: { field: 'run_id', in: runIds(wanted) }, rows: { fields: names, limit: 200 } }
   const got = useQuery({
     queryKey: ['about', query], queryFn: ({ signal }) => api.apply(query, signal), enabled: wanted.length > 0, placeholderData: keepPreviousData,
   })
