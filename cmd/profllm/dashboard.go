@@ -70,7 +70,7 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo}
+	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo, Log: a.logf}
 	ctx, stop := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	defer func() { stop(); working.Wait() }()

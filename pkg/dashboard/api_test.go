@@ -182,6 +182,12 @@ func TestRefusals(t *testing.T) {
 		{"a write for a page of another server", "POST", "/api/filters/presets", preset,
 			append([]string{"Origin", "https://elsewhere.example"}, bearer...), 403, "another server"},
 		{"a name that is not the server's", "GET", "/api/health", "", []string{"Host", "elsewhere.example"}, 421, "--host"},
+		{"a read that leads to a write", "POST", "/api/data/../upload/raw", "{}", nil, 400, "shortest form"},
+		{"the same, encoded", "POST", "/api/data/%2e%2e/upload/raw", "{}", nil, 400, "shortest form"},
+		{"two slashes", "POST", "//api/upload/raw", "{}", nil, 400, "shortest form"},
+		{"a write with a slash behind it", "POST", "/api/upload/raw/", "{}", nil, 401, "Bearer"},
+		{"another method", "PUT", "/api/upload/raw", "{}", nil, 401, "Bearer"},
+		{"a preset that no address reaches", "POST", "/api/filters/presets", `{"name": ".."}`, bearer, 422, "letter"},
 		{"a path that the API lacks", "GET", "/api/nothing", "", nil, 404, "openapi.json"},
 		{"too large a body", "POST", "/api/filters/apply", `{"facets": ["` + strings.Repeat("x", 1<<20) + `"]}`, nil, 413, "too large"},
 	} {

@@ -34,6 +34,7 @@ type Options struct {
 	Hosts    []string // names that the server answers for, besides addresses and localhost
 	// Roots are folders, without links in their names, below which files of runs may be read.
 	Roots []string
+	Log   func(format string, args ...any) // hears of faults of the program; nil: nobody does
 	// Uploads takes files; nil if the server takes none.
 	Uploads *upload.Spool
 }
@@ -49,6 +50,9 @@ type Server struct {
 
 // New returns a server of a store's runs.
 func New(l *Live, o Options) *Server {
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
 	d := &Server{store: l, opts: o, mux: http.NewServeMux()}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()

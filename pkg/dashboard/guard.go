@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,24 @@ const (
 
 // streams begin the paths of answers that may be long; their clients read them at their own pace.
 const streams = "/api/export/"
+
+// exportLimit is how long a client may take to read an export.
+const exportLimit = time.Hour
+
+// patience bounds how long a client may take to send a request's body and to read the answer. Uploads have
+// the server's own limit.
+func patience(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	now := time.Now()
+	write := now.Add(2 * timeLimit)
+	if strings.HasPrefix(r.URL.Path, streams) {
+		write = now.Add(exportLimit)
+	}
+	if !strings.HasPrefix(r.URL.Path, "/api/upload/") {
+		_ = c.SetReadDeadline(now.Add(timeLimit)) // where the connection has one
+		_ = c.SetWriteDeadline(write)
+	}
+}
 
 // policy keeps the page to what the server itself sends.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
@@ -56,6 +75,9 @@ func (d *Server) guarded(next http.Handler) http.Handler {
 func (d *Server) refuses(r *http.Request) (status int, detail string) {
 	if !d.ours(r.Host) {
 		return http.StatusMisdirectedRequest, "the server does not answer for this host name; --host adds names"
+	}
+	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+		return http.StatusBadRequest, "the path is not in its shortest form"
 	}
 	if !d.writes(r) {
 		return 0, ""

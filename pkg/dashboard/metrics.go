@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -35,9 +36,16 @@ func (d *Server) counted(next http.Handler) http.Handler {
 		began := time.Now()
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		d.counts.add(1)
+		patience(w, r)
 		defer func() {
 			d.counts.add(-1)
 			d.counts.took(route{r.Pattern, seen.status}, time.Since(began))
+			if fault := recover(); fault != nil {
+				if fault != http.ErrAbortHandler {
+					d.opts.Log("fault in %s %s: %v\n%s", r.Method, r.URL.Path, fault, debug.Stack())
+				}
+				panic(http.ErrAbortHandler) // the client sees a broken answer
+			}
 		}()
 		next.ServeHTTP(seen, r)
 	})

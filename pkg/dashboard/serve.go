@@ -20,7 +20,7 @@ func (d *Server) Serve(ctx context.Context, l net.Listener) error {
 		ReadTimeout:       10 * time.Minute, // of an upload
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn), // of clients; panics go to Options.Log
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()

@@ -102,7 +102,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		})
 	}
 	status, _ := a.ask("GET", "/api/upload/status/..%2f..%2fx", "")
-	require.Equal(t, 404, status)
+	require.Equal(t, 400, status)
 }
 
 func TestNoUploads(t *testing.T) {

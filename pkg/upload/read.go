@@ -74,7 +74,7 @@ func (r *reader) file() ([]records.Run, error) {
 // testOf is a name for the folder of a record that has none: that of its test, as its run directory had it.
 func testOf(r *result.Result) string {
 	name := r.Suite[strings.LastIndexByte(r.Suite, '/')+1:]
-	if !filepath.IsLocal(name) || len(name) > 200 || strings.ContainsRune(name, 0) {
+	if name == "." || !filepath.IsLocal(name) || len(name) > 200 || strings.ContainsRune(name, 0) {
 		return "record"
 	}
 	return name
