@@ -80,11 +80,10 @@ func Capacities(runs []Run, m metric.Metric, limits []metric.Limit, target float
 // planOf is the load of a configuration that does most within the limits.
 func planOf(group []*matched, m metric.Metric, limits []metric.Limit) (best Plan, ok bool) {
 	best.Runs = len(group)
-	loads, order := grouped(group, func(string) bool { return false })
-	highest, chosen := math.Inf(-1), math.Inf(-1)
-	for _, d := range order {
-		load := loads[d]
-		highest = max(highest, loadOf(load[0]))
+	var tried [][]float64
+	var chosen []float64
+	for _, load := range repeats(group) {
+		tried = append(tried, loadOf(load[0]))
 		value, at := middle(load, m)
 		values, kept := keeps(load, limits)
 		if at == nil || !kept {
@@ -94,24 +93,39 @@ func planOf(group []*matched, m metric.Metric, limits []metric.Limit) (best Plan
 		if !ok || m.Beats(value, best.Value) {
 			ok, chosen = true, loadOf(load[0])
 			best.Value, best.Run, best.Limits, best.Load = value, at.ID, values, at.settings(report.LoadKeys)
-			best.GPUs, best.PerGPU = 0, nil
-			if g := at.Result.Results.GPUs; g != nil && *g > 0 {
-				best.GPUs, best.PerGPU = *g, new(value/float64(*g))
+			best.GPUs, best.PerGPU = at.gpus(), nil
+			if best.GPUs > 0 {
+				best.PerGPU = new(value / float64(best.GPUs))
 			}
 		}
 	}
-	best.Top = ok && chosen >= highest
+	best.Top = ok && !slices.ContainsFunc(tried, func(load []float64) bool { return higher(load, chosen) })
 	return best, ok
 }
 
-// loadOf is how much load a run had, as far as its first number says it; a load without a limit is above all.
-func loadOf(x *matched) float64 {
-	for _, k := range report.LoadKeys {
-		if v, ok := x.factors[k]; ok && field.Read(v).IsNumber() {
-			return field.Read(v).Number
+// loadOf is how much load a run had, a number for each of report.LoadKeys. One that is not set, or is "inf",
+// does not hold the load back.
+func loadOf(x *matched) []float64 {
+	load := make([]float64, len(report.LoadKeys))
+	for i, k := range report.LoadKeys {
+		load[i] = math.Inf(1)
+		if v := field.Read(x.factors[k]); v.IsNumber() {
+			load[i] = v.Number
 		}
 	}
-	return math.Inf(1)
+	return load
+}
+
+// higher reports whether a load is above another in one number, and below it in none.
+func higher(a, b []float64) bool {
+	above := false
+	for i := range a {
+		if a[i] < b[i] {
+			return false
+		}
+		above = above || a[i] > b[i]
+	}
+	return above
 }
 
 // keeps reports whether the medians of the runs of a load are within all limits, and gives them.

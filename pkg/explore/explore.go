@@ -11,7 +11,9 @@ package explore
 import (
 	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/field"
@@ -70,7 +72,7 @@ func factors(r *Run) map[string]string {
 	all := map[string]string{}
 	for k, v := range r.Settings {
 		if !slices.Contains(ignored, last(k)) {
-			all[k] = field.Read(v).String() // 0.9 and 0.90 are one value
+			all[k] = canonical(v)
 		}
 	}
 	all["cmd_args.model"] = result.ModelName(all["cmd_args.model"])
@@ -81,6 +83,17 @@ func factors(r *Run) map[string]string {
 	}
 	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })
 	return all
+}
+
+// exact is the first whole number above which not all are different as float64.
+const exact = 1 << 53
+
+// canonical writes a number in one way: 0.9 and 0.90 are one value.
+func canonical(v string) string {
+	if x := field.Read(v); x.IsNumber() && math.Abs(x.Number) < exact {
+		return strconv.FormatFloat(x.Number, 'f', -1, 64) // field's own text of 1048576 has an exponent
+	}
+	return v
 }
 
 func last(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }

@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"testing"
@@ -284,4 +285,84 @@ func TestUnknownGPUsAreNoFewGPUs(t *testing.T) {
 	p := explore.Capacities(b.runs, metric.Throughput, nil, 5000).Plans
 	require.Equal(t, 20, p[0].Total)
 	require.Zero(t, p[1].Total)
+}
+
+// An unknown total is left out of the answer: 0 would read as a number.
+func TestUnknownTotalIsLeftOut(t *testing.T) {
+	var b bench
+	b.add(1000, 0, settings()).Result.Results.GPUs = nil
+	data, err := json.Marshal(explore.Capacities(b.runs, metric.Throughput, nil, 5000).Plans[0])
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"copies":5`)
+	require.NotContains(t, string(data), "total_gpus")
+}
+
+func TestTheHighestLoadOfSeveralNumbers(t *testing.T) {
+	const rate = "bench_cmd_args.request_rate"
+	for name, c := range map[string]struct {
+		loads [][2]string // concurrency and rate, the best first
+		top   bool
+	}{
+		"a higher rate at one concurrency":  {[][2]string{{"64", "5"}, {"64", "10"}}, false},
+		"no limit of the rate is above all": {[][2]string{{"64", "900"}, {"64", "inf"}}, false},
+		"the rate without a limit":          {[][2]string{{"64", "inf"}, {"64", "900"}}, true},
+		"a rate that is not set":            {[][2]string{{"64", ""}, {"64", "900"}}, true},
+		"numbers, not texts":                {[][2]string{{"128", "inf"}, {"64", "inf"}}, true},
+		"a higher one and a lower one":      {[][2]string{{"64", "5"}, {"32", "10"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bench
+			for i, l := range c.loads {
+				b.add(2000-float64(i), 4, settings(concurrency, l[0], rate, l[1]))
+			}
+			require.Equal(t, c.top, explore.Capacities(b.runs, metric.Throughput, nil, 0).Plans[0].Top)
+		})
+	}
+}
+
+func TestScalingOfRepeats(t *testing.T) {
+	var b bench
+	for _, v := range []float64{100, 110, 900} { // the last is luck
+		b.add(v, 1, settings(concurrency, "8"))
+	}
+	b.add(220, 2, settings(concurrency, "8")) // nothing but the number of GPUs sets it apart
+	list := explore.Scalings(b.runs, metric.Throughput).Scalings
+	require.Len(t, list, 1)
+	p := list[0].Points
+	require.Len(t, p, 2)
+	require.Equal(t, 110.0, p[0].Value)
+	require.Equal(t, "exp_0001", p[0].Run)
+	require.Equal(t, 3, p[0].Of)
+	require.InDelta(t, 1, p[1].Efficiency, 1e-9)
+}
+
+// Of two runs with one run_id, the answers name each by its id in the store.
+func TestAnswersNameTheIdsOfTheStore(t *testing.T) {
+	var b bench
+	b.add(100, 1, settings(tp, "1"))
+	b.add(300, 2, settings(tp, "2"))
+	b.runs[1].ID, b.runs[1].Result.RunID = "exp_0000~2", "exp_0000"
+	require.Equal(t, [2]string{"exp_0000", "exp_0000~2"}, explore.Impacts(b.runs, metric.Throughput).Impacts[0].Runs)
+	require.Equal(t, "exp_0000~2", explore.Scalings(b.runs, metric.Throughput).Scalings[0].Points[1].Run)
+	require.Equal(t, "exp_0000~2", explore.Capacities(b.runs, metric.Throughput, nil, 0).Plans[0].Run)
+}
+
+// Pairs without a difference do not count for the direction of the others.
+func TestTiesBesideDifferences(t *testing.T) {
+	var b bench
+	for i := range 40 {
+		v := 1000.0
+		if i < 4 {
+			v = 2000
+		}
+		b.add(1000, 4, settings(dtype, "bfloat16", "extra_env_vars.X", "x"+strconv.Itoa(i)))
+		b.add(v, 4, settings(dtype, "fp8", "extra_env_vars.X", "x"+strconv.Itoa(i)))
+	}
+	for _, x := range explore.Impacts(b.runs, metric.Throughput).Impacts {
+		if x.Key == dtype {
+			require.Greater(t, *x.P, 0.1, "four pairs show nothing")
+			return
+		}
+	}
+	t.Fatal("no impact of dtype")
 }

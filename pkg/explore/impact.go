@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/field"
@@ -138,20 +139,38 @@ func compare(key, a, b string) int {
 	if key != Version && (x.IsNumber() || y.IsNumber()) {
 		return cmp.Or(field.Compare(x, y), strings.Compare(a, b))
 	}
-	for restA, restB := a, b; restA != restB; {
+	restA, restB := a, b
+	for restA != restB && restA != "" && restB != "" {
 		var one, two string
 		one, restA, _ = strings.Cut(restA, ".")
 		two, restB, _ = strings.Cut(restB, ".")
-		switch c := field.Compare(field.Read(one), field.Read(two)); {
-		case one == "": // 0.10 stands before 0.10.1
-			return -1
-		case two == "":
-			return 1
-		case c != 0:
+		if c := comparePart(one, two); c != 0 {
 			return c
 		}
 	}
-	return strings.Compare(a, b)
+	return cmp.Or(strings.Compare(restA, restB), strings.Compare(a, b)) // 0.10 stands before 0.10.1
+}
+
+// comparePart orders parts of versions by the number at their beginning. A release follows its candidates: 0rc1
+// stands before 0.
+func comparePart(a, b string) int {
+	cut := func(part string) (number float64, candidate bool, rest string) {
+		rest = strings.TrimLeft(part, "0123456789")
+		number, err := strconv.ParseFloat(part[:len(part)-len(rest)], 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return -1, false, rest
+		}
+		return number, rest != "" && rest[0] >= 'a' && rest[0] <= 'z', rest
+	}
+	x, early, restA := cut(a)
+	y, earlyToo, restB := cut(b)
+	if c := cmp.Compare(x, y); c != 0 || early == earlyToo {
+		return cmp.Or(c, strings.Compare(restA, restB))
+	}
+	if early {
+		return -1
+	}
+	return 1
 }
 
 // steps are the changes among the values of a group.

@@ -67,19 +67,18 @@ func Scalings(runs []Run, m metric.Metric) *ScalingReport {
 // scalingPoints are the numbers of GPUs of a configuration, each at the layout and load with the highest median.
 func scalingPoints(group []*matched, m metric.Metric, layout []string) []ScalingPoint {
 	best := map[int]*ScalingPoint{}
-	loads, order := grouped(group, func(string) bool { return false })
-	for _, d := range order {
-		value, at := middle(loads[d], m)
-		if at == nil || value <= 0 || at.Result.Results.GPUs == nil || *at.Result.Results.GPUs == 0 {
+	for _, load := range repeats(group) {
+		value, at := middle(load, m)
+		g := load[0].gpus()
+		if at == nil || value <= 0 || g == 0 {
 			continue
 		}
-		g := *at.Result.Results.GPUs
 		p := best[g]
 		if p == nil {
 			p = &ScalingPoint{GPUs: g}
 			best[g] = p
 		}
-		if p.Of += len(loads[d]); p.Run == "" || m.Beats(value, p.Value) {
+		if p.Of += len(load); p.Run == "" || m.Beats(value, p.Value) {
 			p.Value, p.Run, p.Layout = value, at.ID, at.settings(layout)
 		}
 	}
@@ -114,4 +113,33 @@ func grouped(list []*matched, without func(key string) bool) (map[digest][]*matc
 		groups[d] = append(groups[d], x)
 	}
 	return groups, order
+}
+
+// repeats puts runs together that have all factors and the number of GPUs in common, in the order of their
+// first ones.
+func repeats(group []*matched) [][]*matched {
+	type load struct {
+		factors digest
+		gpus    int
+	}
+	at := map[load]int{}
+	var list [][]*matched
+	for _, x := range group {
+		l := load{x.of(func(string) bool { return false }), x.gpus()}
+		i, ok := at[l]
+		if !ok {
+			i, list = len(list), append(list, nil)
+			at[l] = i
+		}
+		list[i] = append(list[i], x)
+	}
+	return list
+}
+
+// gpus is the number of a run's GPUs, 0 if it is not known.
+func (m *matched) gpus() int {
+	if g := m.Result.Results.GPUs; g != nil {
+		return *g
+	}
+	return 0
 }
