@@ -57,7 +57,9 @@ func (s *Store) Backup(ctx context.Context, file string) (n DumpCounts, err erro
 }
 
 // dumpTo writes the runs that meet a condition to a file, with their former records.
-func (s *Store) dumpTo(ctx context.Context, q queryer, file string, where expr, presets bool) (n DumpCounts, err error) {
+func (s *Store) dumpTo(
+	ctx context.Context, q queryer, file string, where expr, presets bool,
+) (n DumpCounts, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return n, fmt.Errorf("%s exists\n\thint: name another file; backups are not overwritten", file)
 	}
@@ -117,15 +119,15 @@ func (s *Store) dump(ctx context.Context, q queryer, w io.Writer, where expr, pr
 			return out.Encode(line{Run: &one})
 		}, query, where.args...)
 	}
-	err = runs("SELECT b.id, b.stored, b.record_hash, r.record, r.besides FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE "+
-		where.text+" ORDER BY b.seq", false)
+	err = runs(`SELECT b.id, b.stored, b.record_hash, r.record, r.besides FROM benchmark_runs b
+		JOIN records r ON r.seq = b.seq WHERE `+where.text+" ORDER BY b.seq", false)
 	if err == nil {
-		err = runs("SELECT f.id, f.replaced, f.record_hash, f.record, f.besides FROM former_records f JOIN benchmark_runs b ON b.id = f.id WHERE "+
-			where.text+" ORDER BY f.id, f.replaced", true)
+		err = runs(`SELECT f.id, f.replaced, f.record_hash, f.record, f.besides FROM former_records f
+			JOIN benchmark_runs b ON b.id = f.id WHERE `+where.text+" ORDER BY f.id, f.replaced", true)
 	}
 	if err == nil && presets {
 		var list []Preset
-		list, err = s.Presets(ctx)
+		list, err = s.presets(ctx, q)
 		for i := range list {
 			n.Presets++
 			err = errors.Join(err, out.Encode(line{Preset: &list[i]}))
@@ -140,7 +142,8 @@ func (s *Store) dump(ctx context.Context, q queryer, w io.Writer, where expr, pr
 // readDump calls visit for each line of a dump but the head and the end, once its record is found to
 // have its hash. A dump without an end is an error.
 func readDump(ctx context.Context, r io.Reader, visit func(line) error) (n DumpCounts, err error) {
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(largest), zstd.WithDecoderMaxWindow(64<<20))
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(largest),
+		zstd.WithDecoderMaxWindow(64<<20))
 	if err != nil {
 		return n, err
 	}
@@ -206,22 +209,22 @@ func (n *DumpCounts) count(l line) error {
 	return nil
 }
 
-// Restore stores what a dump holds. What the store has stays; a run that has another record there
-// is updated.
+// Restore stores what a dump holds. What the store has stays: of two records of a run, the one that was stored
+// later is current, and the other is kept as a former one; of two presets of a name, the newer one is kept.
 func (s *Store) Restore(ctx context.Context, file string) (n DumpCounts, list []Outcome, err error) {
 	if _, err := s.readFile(ctx, file, func(line) error { return nil }); err != nil { // before anything is stored
 		return n, nil, err
 	}
 	var rows []*row
 	flush := func() error {
-		outcomes, err := s.put(ctx, rows, nil)
+		outcomes, err := s.put(ctx, rows, fromDump)
 		list, rows = append(list, outcomes...), nil
 		return err
 	}
 	n, err = s.readFile(ctx, file, func(l line) error {
 		switch {
 		case l.Preset != nil:
-			return s.SetPreset(ctx, *l.Preset)
+			return s.setPreset(ctx, *l.Preset, l.Preset.Changed.UnixMilli(), " WHERE presets.changed < excluded.changed")
 		case l.Former != nil:
 			if err := flush(); err != nil {
 				return err
@@ -271,8 +274,7 @@ func rowOf(d *dumpedRun) (*row, error) {
 
 func (s *Store) restoreFormer(ctx context.Context, d *dumpedRun) error {
 	return s.change(ctx, func(c *change) error {
-		return c.exec(ctx, `INSERT INTO former_records (id, record_hash, replaced, record, besides) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id, record_hash) DO NOTHING`, d.ID, d.Hash, d.At, zipped([]byte(d.Record)), []byte(d.Besides))
+		return c.former(ctx, d.ID, d.Hash, d.At, zipped([]byte(d.Record)), []byte(d.Besides))
 	})
 }
 
@@ -296,7 +298,8 @@ func (s *Store) Prune(ctx context.Context, p Prune) (n Pruned, err error) {
 	}
 	return n, s.change(ctx, func(c *change) error {
 		if p.Formers != nil {
-			done, err := c.tx.ExecContext(ctx, c.sql.bind("DELETE FROM former_records WHERE replaced < ?"), p.Formers.UnixMilli())
+			done, err := c.tx.ExecContext(ctx, c.sql.bind("DELETE FROM former_records WHERE replaced < ?"),
+				p.Formers.UnixMilli())
 			if err != nil {
 				return err
 			}

@@ -158,8 +158,10 @@ func (v value) compared(op string, bound float64, whole func(float64) float64) e
 		return raw("FALSE")
 	case v.isTime && math.Abs(bound) < 1<<53:
 		return format("%s "+op+" %s", v.number, raw("?", int64(whole(bound))))
-	case v.isTime: // no time is so far away
-		return format(map[bool]string{true: "%s IS NOT NULL", false: "%s IS NULL"}[(op[0] == '>') == (bound < 0)], v.number)
+	case v.isTime && (op[0] == '>') == (bound < 0): // no time is so far away
+		return format("%s IS NOT NULL", v.number)
+	case v.isTime:
+		return raw("FALSE")
 	}
 	return format("%s "+op+" %s", v.number, raw("?", bound))
 }

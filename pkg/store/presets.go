@@ -17,9 +17,11 @@ type Preset struct {
 }
 
 // Presets lists the saved filters by name.
-func (s *Store) Presets(ctx context.Context) ([]Preset, error) {
+func (s *Store) Presets(ctx context.Context) ([]Preset, error) { return s.presets(ctx, s.read) }
+
+func (s *Store) presets(ctx context.Context, q queryer) ([]Preset, error) {
 	list := []Preset{}
-	return list, s.each(ctx, s.read, func(r *sql.Rows) error {
+	return list, s.each(ctx, q, func(r *sql.Rows) error {
 		var filter, view string
 		var at int64
 		p := Preset{}
@@ -41,6 +43,11 @@ const (
 
 // SetPreset saves a filter, in place of one of the same name.
 func (s *Store) SetPreset(ctx context.Context, p Preset) error {
+	return s.setPreset(ctx, p, s.now().UnixMilli(), "")
+}
+
+// setPreset saves a filter that was changed at a time, in place of one of the same name that meets a condition.
+func (s *Store) setPreset(ctx context.Context, p Preset, at int64, where string) error {
 	switch {
 	case p.Name == "" || len(p.Name) > maxPresetName:
 		return fmt.Errorf("%q is no name of a preset: 1 to %d bytes", p.Name, maxPresetName)
@@ -49,7 +56,8 @@ func (s *Store) SetPreset(ctx context.Context, p Preset) error {
 	}
 	return s.change(ctx, func(c *change) error {
 		var n int
-		err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT count(*) FROM presets WHERE name <> ?"), harmless(p.Name)).Scan(&n)
+		err := c.tx.QueryRowContext(ctx, c.sql.bind("SELECT count(*) FROM presets WHERE name <> ?"),
+			harmless(p.Name)).Scan(&n)
 		if err != nil {
 			return err
 		}
@@ -57,8 +65,8 @@ func (s *Store) SetPreset(ctx context.Context, p Preset) error {
 			return fmt.Errorf("the store has %d presets, and no room for more", n)
 		}
 		return c.exec(ctx, `INSERT INTO presets (name, filter, view, changed) VALUES (?, ?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET filter = excluded.filter, view = excluded.view, changed = excluded.changed`,
-			harmless(p.Name), jsonOf(p.Filter), jsonOf(p.View), s.now().UnixMilli())
+			ON CONFLICT (name) DO UPDATE SET filter = excluded.filter, view = excluded.view, changed = excluded.changed`+where,
+			harmless(p.Name), jsonOf(p.Filter), jsonOf(p.View), at)
 	})
 }
 

@@ -33,10 +33,19 @@ type Outcome struct {
 // Put stores runs, all or none: when it returns without an error, they are on disk. The same
 // runs again are duplicates.
 func (s *Store) Put(ctx context.Context, runs []records.Run) ([]Outcome, error) {
-	return s.putRuns(ctx, runs, nil)
+	return s.putRuns(ctx, runs, fromFolders)
 }
 
-func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuilding) ([]Outcome, error) {
+// origin is where the rows of a put come from.
+type origin int
+
+const (
+	fromFolders origin = iota // what is there now is current
+	fromMoved                 // the same, and a run that is found in another folder than before is written as well
+	fromDump                  // of two records of a run, the one that was stored later is current
+)
+
+func (s *Store) putRuns(ctx context.Context, runs []records.Run, from origin) ([]Outcome, error) {
 	list := make([]Outcome, len(runs))
 	made := make([]*row, len(runs))
 	now := s.now().UnixMilli()
@@ -59,7 +68,7 @@ func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuildi
 			rows, places = append(rows, r), append(places, i)
 		}
 	}
-	outcomes, err := s.put(ctx, rows, again)
+	outcomes, err := s.put(ctx, rows, from)
 	for i, o := range outcomes {
 		list[places[i]] = o
 	}
@@ -67,7 +76,7 @@ func (s *Store) putRuns(ctx context.Context, runs []records.Run, again *Rebuildi
 }
 
 // put stores rows in one transaction.
-func (s *Store) put(ctx context.Context, rows []*row, again *Rebuilding) (list []Outcome, err error) {
+func (s *Store) put(ctx context.Context, rows []*row, from origin) (list []Outcome, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -79,7 +88,7 @@ func (s *Store) put(ctx context.Context, rows []*row, again *Rebuilding) (list [
 		}
 		var fresh []*row
 		for i, r := range rows {
-			if list[i], err = c.settle(ctx, r, known, again != nil); err != nil {
+			if list[i], err = c.settle(ctx, r, known, from); err != nil {
 				return err
 			}
 			if r.id != "" {
@@ -125,6 +134,7 @@ func last(rows []*row) []*row {
 // stored is a run that the store has.
 type stored struct {
 	seq             int64
+	at              int64 // when this record was stored, Unix milliseconds
 	id, hash, setup string
 	dir             string
 	row             *row // if this transaction writes it
@@ -141,7 +151,7 @@ func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored,
 		err := c.each(ctx, c.tx, func(r *sql.Rows) error {
 			var name, dir sql.NullString
 			x := &stored{}
-			if err := r.Scan(&x.seq, &x.id, &x.hash, &x.setup, &name, &dir); err != nil {
+			if err := r.Scan(&x.seq, &x.at, &x.id, &x.hash, &x.setup, &name, &dir); err != nil {
 				return err
 			}
 			x.dir = dir.String
@@ -149,7 +159,8 @@ func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored,
 				known[name.String] = append(known[name.String], x)
 			}
 			return nil
-		}, "SELECT seq, id, record_hash, setup_hash, run_id, dir FROM benchmark_runs WHERE run_id IN ("+marks(len(some))+") ORDER BY id", some...)
+		}, "SELECT seq, stored, id, record_hash, setup_hash, run_id, dir FROM benchmark_runs WHERE run_id IN ("+
+			marks(len(some))+") ORDER BY id", some...)
 		if err != nil {
 			return nil, err
 		}
@@ -157,9 +168,8 @@ func (c *change) rowsOf(ctx context.Context, rows []*row) (map[string][]*stored,
 	return known, nil
 }
 
-// settle says what becomes of a row, and gives it its id if it is to be written. With move, a run that is
-// found in another folder than before is written as well.
-func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored, move bool) (Outcome, error) {
+// settle says what becomes of a row, and gives it its id if it is to be written.
+func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored, from origin) (Outcome, error) {
 	name := harmless(r.run.Result.RunID)
 	list := known[name]
 	for _, same := range []func(*stored) bool{
@@ -168,11 +178,12 @@ func (c *change) settle(ctx context.Context, r *row, known map[string][]*stored,
 		func(x *stored) bool { return x.setup == r.setup },
 	} {
 		if i := slices.IndexFunc(list, same); i >= 0 {
-			return c.again(ctx, r, list[i], move)
+			return c.again(ctx, r, list[i], from)
 		}
 	}
 	r.id = freeID(name, list)
-	known[name] = append(list, &stored{id: r.id, hash: r.hash, setup: r.setup, dir: harmless(r.run.Dir), row: r})
+	known[name] = append(list, &stored{at: r.stored, id: r.id, hash: r.hash, setup: r.setup,
+		dir: harmless(r.run.Dir), row: r})
 	return Outcome{ID: r.id, Did: Stored}, nil
 }
 
@@ -186,7 +197,7 @@ func freeID(name string, others []*stored) string {
 }
 
 // again settles a row of a run that is known.
-func (c *change) again(ctx context.Context, r *row, x *stored, move bool) (Outcome, error) {
+func (c *change) again(ctx context.Context, r *row, x *stored, from origin) (Outcome, error) {
 	packed, besides := []byte(nil), []byte(nil)
 	if x.row != nil {
 		packed, besides = x.row.packed, x.row.besides
@@ -197,6 +208,12 @@ func (c *change) again(ctx context.Context, r *row, x *stored, move bool) (Outco
 	if err != nil {
 		return Outcome{}, err
 	}
+	if from == fromDump && r.stored <= x.at { // what the store has stays
+		if !same {
+			err = c.former(ctx, x.id, r.hash, x.at, r.packed, r.besides)
+		}
+		return Outcome{ID: x.id, Did: Duplicate}, err
+	}
 	elsewhere := x.dir != harmless(r.run.Dir)
 	if !same && elsewhere && x.row == nil { // a copy that was left behind
 		former, err := c.isFormer(ctx, x.id, r.hash)
@@ -204,22 +221,29 @@ func (c *change) again(ctx context.Context, r *row, x *stored, move bool) (Outco
 			return Outcome{ID: x.id, Did: Duplicate}, err
 		}
 	}
-	if same && !move && (elsewhere || string(besides) == string(r.besides)) {
+	if same && from != fromMoved && (elsewhere || string(besides) == string(r.besides)) {
 		return Outcome{ID: x.id, Did: Duplicate}, nil // also a copy elsewhere
 	}
 	if !same {
 		err := c.exec(ctx, `INSERT INTO former_records (id, record_hash, replaced, record, besides) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (id, record_hash) DO UPDATE SET replaced = excluded.replaced`, x.id, x.hash, c.now().UnixMilli(), packed, besides)
+			ON CONFLICT (id, record_hash) DO UPDATE SET replaced = excluded.replaced`,
+			x.id, x.hash, c.now().UnixMilli(), packed, besides)
 		if err != nil {
 			return Outcome{}, err
 		}
 	}
 	r.id, r.replaces = x.id, x.seq
-	x.hash, x.setup, x.dir, x.row = r.hash, r.setup, harmless(r.run.Dir), r
-	if same && move {
+	x.at, x.hash, x.setup, x.dir, x.row = r.stored, r.hash, r.setup, harmless(r.run.Dir), r
+	if same && from == fromMoved {
 		return Outcome{ID: x.id, Did: Duplicate}, nil
 	}
 	return Outcome{ID: x.id, Did: Updated}, nil
+}
+
+// former keeps a record that was replaced at a time, unless the store has it.
+func (c *change) former(ctx context.Context, id, hash string, replaced int64, packed, besides []byte) error {
+	return c.exec(ctx, `INSERT INTO former_records (id, record_hash, replaced, record, besides) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (id, record_hash) DO NOTHING`, id, hash, replaced, packed, besides)
 }
 
 // isFormer reports whether a record is a former one of a run.
@@ -302,7 +326,7 @@ func (s *Store) Rebuild(ctx context.Context) (*Rebuilding, error) {
 
 // Put is that of a store.
 func (r *Rebuilding) Put(ctx context.Context, runs []records.Run) ([]Outcome, error) {
-	return r.store.putRuns(ctx, runs, r)
+	return r.store.putRuns(ctx, runs, fromMoved)
 }
 
 // End writes the rows of runs that were not put again from their records, which only the store

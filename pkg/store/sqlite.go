@@ -29,6 +29,10 @@ type sqlite struct{ file string }
 
 func (*sqlite) kind() string { return "sqlite" }
 
+// readers is how many connections read at once. Each has a cache of up to 64 MiB. Code that reads on one of
+// them must not wait for another.
+const readers = 8
+
 // application marks the file as a store, in SQLite's header.
 const application = 0x70724c6d
 
@@ -68,6 +72,7 @@ func (d *sqlite) open(ctx context.Context, s *Store, o Options) error {
 	if s.read, err = sql.Open("sqlite", d.source("_pragma=query_only(1)")); err != nil {
 		return err
 	}
+	s.read.SetMaxOpenConns(readers)
 	var id, tables, schema int64
 	for name, into := range map[string]*int64{"application_id": &id, "schema_version": &schema} {
 		if err := s.write.QueryRowContext(ctx, "PRAGMA "+name).Scan(into); err != nil {

@@ -101,7 +101,7 @@ func (s *Store) Close() error {
 // Place is the name of the store without a password.
 func (s *Store) Place() string { return s.place }
 
-// Kind is sqlite or postgresql.
+// Kind is sqlite or postgres.
 func (s *Store) Kind() string { return s.sql.kind() }
 
 // Notes say what a user of this store should know.

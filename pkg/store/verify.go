@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/profllm/profllm/pkg/records"
 )
@@ -110,7 +112,8 @@ func (x *asking) verifyRuns(ctx context.Context, c *Check, load Load) error {
 				byID[run.ID].columns[cell.Field.Name] = cell.Value.String()
 			}
 			return err
-		}, raw("SELECT "+read.columns()+" FROM benchmark_runs b JOIN records r ON r.seq = b.seq WHERE b.seq > ? AND b.seq <= ?", first, last))
+		}, raw("SELECT "+read.columns()+` FROM benchmark_runs b JOIN records r ON r.seq = b.seq
+			WHERE b.seq > ? AND b.seq <= ?`, first, last))
 		if err != nil {
 			return err
 		}
@@ -140,9 +143,10 @@ func (c *Check) look(one *checked, load Load) {
 		for _, cell := range r.cells {
 			want[cell.Field.Name] = harmless(cell.Value.String())
 		}
-		for name := range merged(want, one.columns) {
+		for _, name := range merged(want, one.columns) {
 			if want[name] != one.columns[name] {
-				c.add(one.id, "the columns are not those of the record: %s is %q, and %q in the record", name, one.columns[name], want[name])
+				c.add(one.id, "the columns are not those of the record: %s is %q, and %q in the record", name,
+					one.columns[name], want[name])
 				break
 			}
 		}
@@ -152,14 +156,11 @@ func (c *Check) look(one *checked, load Load) {
 	}
 }
 
-func merged(a, b map[string]string) map[string]bool {
-	all := map[string]bool{}
-	for _, m := range []map[string]string{a, b} {
-		for name := range m {
-			all[name] = true
-		}
-	}
-	return all
+// merged are the keys of two maps in their order.
+func merged(a, b map[string]string) []string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
 }
 
 // compare holds a run against its result folder.
@@ -187,7 +188,7 @@ func (c *Check) compare(id string, r *row, load Load) {
 			return
 		}
 	}
-	c.Gone++
+	c.add(id, "%s was read, and the run is not in it", r.run.Dir)
 }
 
 // verifyFormers reads all former records.

@@ -166,13 +166,20 @@ func (m *maker) ask(c *filter.Condition, runs []query.Run) {
 	}
 }
 
-// bound is a number that some run has, or one beside it.
+// far are bounds beyond all times and all integers that a float64 counts exactly, such as nanoseconds in place
+// of milliseconds.
+var far = []float64{1 << 53, 1767225600e9, 1e300}
+
+// bound is a number that some run has, one beside it, or one that is far away.
 func (m *maker) bound(v field.Value) *field.Value {
 	if !v.IsNumber() {
 		v = field.OfNumber(m.NormFloat64() * 100)
 	}
 	if m.chance(0.3) {
 		v = field.OfNumber(v.Number * (0.5 + m.Float64()))
+	}
+	if m.chance(0.1) {
+		v = field.OfNumber(pick(m, far) * pick(m, []float64{1, -1}))
 	}
 	return &v
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -36,7 +37,8 @@ const followEach = 2
 // Follow hands the lines of a run's containers to show as they are printed, also of pods that begin
 // later. A connection that drops is made again, and no line is handed over twice. Follow returns once
 // the run is over and all that its containers had printed was handed over, with an error of show or
-// of Ended, or with that of ctx.
+// of Ended, or with that of ctx. If the last lines of a container cannot be read, also not at a second try, the
+// others are handed over, and Follow returns why.
 func (k *Kube) Follow(ctx context.Context, id string, f Following, show func(Line) error) error {
 	of, err := k.ofJob(id)
 	if err != nil {
@@ -55,7 +57,7 @@ func (k *Kube) Follow(ctx context.Context, id string, f Following, show func(Lin
 		}
 		w.streams.Wait()
 		close(w.lines)
-		looked <- err
+		looked <- cmp.Or(err, ctx.Err(), errors.Join(w.lost...))
 	}()
 	var failed error
 	for l := range w.lines {
@@ -80,6 +82,30 @@ type follower struct {
 	over    chan struct{} // closed once the run is over
 	streams sync.WaitGroup
 	begun   map[string]bool // containers that are followed
+
+	mu   sync.Mutex
+	lost []error // why lines may be missing
+}
+
+// misses notes why lines may be missing.
+func (w *follower) misses(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = append(w.lost, err)
+}
+
+// twice tries again after a pause what failed once.
+func (w *follower) twice(ctx context.Context, try func() error) error {
+	err := try()
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(w.pause):
+		return try()
+	}
 }
 
 // look begins to follow what there is to follow, until the run is over.
@@ -89,13 +115,20 @@ func (w *follower) look(ctx context.Context) error {
 		if err != nil || ctx.Err() != nil {
 			return cmp.Or(err, ctx.Err())
 		}
-		have, err := w.get(ctx, w.of.at, []string{resources[kindPod], resources[kindJob]}, byLabel(w.of.runID))
-		if err == nil { // else with the next look
-			w.begin(ctx, have, first)
+		look := func() error {
+			have, err := w.get(ctx, w.of.at, []string{resources[kindPod], resources[kindJob]}, byLabel(w.of.runID))
+			if err == nil {
+				w.begin(ctx, have, first)
+			}
+			return err
 		}
 		if over {
+			if err := w.twice(ctx, look); err != nil {
+				w.misses(fmt.Errorf("logs of pods that began last may be missing: %w", w.plain(err, w.of.at)))
+			}
 			return nil
 		}
+		_ = look() // else with the next look
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -140,7 +173,7 @@ func (s *stream) follow(ctx context.Context) {
 	for pause := s.pause; ; pause = min(2*pause, mostPause*s.pause) {
 		select {
 		case <-s.over:
-			_ = s.read(ctx) // what it printed since
+			s.rest(ctx) // what it printed since
 			return
 		default:
 		}
@@ -190,14 +223,28 @@ func (s *stream) goesOn(ctx context.Context) bool {
 		}
 		if c.Restarts > s.restarts {
 			s.restarts = c.Restarts
-			_ = s.read(ctx, "--previous")
+			s.rest(ctx, "--previous")
 		}
 		if ended := c.State.Terminated != nil; ended && (p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed") {
-			_ = s.read(ctx)
+			s.rest(ctx)
 			return false
 		}
 	}
 	return true
+}
+
+// rest reads a log that gets no more lines. One that is gone has none.
+func (s *stream) rest(ctx context.Context, more ...string) {
+	err := s.twice(ctx, func() error {
+		err := s.read(ctx, more...)
+		if err != nil && asError(err).gone() {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		s.misses(fmt.Errorf("the last lines of %s may be missing: %w", s.step, s.plain(err, s.of.at)))
+	}
 }
 
 // read hands over the lines of the log that were not handed over before.
@@ -229,6 +276,9 @@ func (s *stream) read(ctx context.Context, more ...string) error {
 		return err
 	}
 	err = s.take(ctx, out, !follow)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	if ended := cmd.Wait(); ended != nil {
 		return &CommandError{Argv: argv, Stderr: stderr.String(), Err: ended}
 	}

@@ -148,6 +148,56 @@ func TestFollowFails(t *testing.T) {
 	require.Equal(t, 1, shown)
 }
 
+// The last lines are read once more if that fails, and then Follow says that they may be missing; so it does if the
+// pods cannot be listed once the run is over. A log that is gone has no more lines.
+//
+// covers: P-18
+func TestFollowLosesTheEnd(t *testing.T) {
+	const failing = `*" logs "*--follow*) echo >asked; exec sleep 600;;
+*" logs "*) n=$(($(cat n 2>/dev/null) + 1)); echo $n >n; if [ $n -le $(cat fails) ]; then cat said >&2; exit 1; fi; echo '` + stamped +
+		`1Z one';;
+*" get pod "*) cat pod;;
+*" get pods"*) if [ -e nopods ]; then cat nopods >&2; exit 1; fi; cat objects;;
+`
+	const refused = "Error from server (InternalError): the kubelet is away\n"
+	for name, c := range map[string]struct {
+		fails        int
+		said, nopods string
+		lines        []string
+		want         []string
+	}{
+		"once":  {1, refused, "", []string{"job: one"}, nil},
+		"twice": {2, refused, "", nil, []string{"the last lines of job may be missing", "the kubelet is away"}},
+		"gone":  {9, "Error from server (NotFound): pods \"x-client-abcde\" not found\n", "", nil, nil},
+		"pods": {0, refused, "Error from server (InternalError): no list today\n", []string{"job: one"},
+			[]string{"logs of pods that began last may be missing", "no list today"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := leftBehind(t, failing, activeJob, activePod)
+			l.answer("fails", strconv.Itoa(c.fails))
+			l.answer("said", c.said)
+			l.answer("pod", activePod)
+			var lines []string
+			err := l.Follow(t.Context(), leftID, kube.Following{Lines: 20, Ended: func() (bool, error) {
+				if _, err := os.Stat(filepath.Join(l.at, "asked")); err != nil {
+					return false, nil
+				}
+				if c.nopods != "" {
+					l.answer("nopods", c.nopods)
+				}
+				return true, nil
+			}}, func(x kube.Line) error { lines = append(lines, x.Step+": "+x.Text); return nil })
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+			if c.want == nil {
+				require.NoError(t, err)
+			}
+			require.Equal(t, c.lines, lines)
+		})
+	}
+}
+
 // kubectl of a real cluster, and a container that is not there yet.
 func TestKubeFollow(t *testing.T) {
 	r := lab(t).run("fol")
