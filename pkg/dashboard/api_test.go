@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,4 +258,41 @@ func TestTheFrontierIsOfOneKind(t *testing.T) {
 	status, body := a.ask("POST", "/api/analysis/pareto", `{"x": "median_ttft_ms", "y": "output_throughput"}`)
 	require.Equal(t, 200, status)
 	require.JSONEq(t, `{"ids": ["`+copied.RunID+`"], "kind": "measured"}`, string(body))
+}
+
+// Two runs have one run_id: answers name each by its id in the store.
+func TestAnswersNameIdsOfTheStore(t *testing.T) {
+	runs, err := records.Load("../result/testdata/releases/2026-11-22/release")
+	require.NoError(t, err)
+	fit := slices.DeleteFunc(runs, func(r records.Run) bool { return r.Unfit(records.Simulated) != "" })
+	first := fit[0]
+	i := slices.IndexFunc(fit, func(r records.Run) bool { return r.Case.Test != first.Case.Test })
+	require.Positive(t, i)
+	second := fit[i]
+	namesake := *second.Result
+	namesake.RunID, second.Result = first.Result.RunID, &namesake
+	id := first.Result.RunID
+	a := &api{t: t}
+	a.Server = httptest.NewServer(dashboard.New(live(t, []records.Run{first, second}), dashboard.Options{}).Handler())
+	t.Cleanup(a.Close)
+	ask := func(method, path, body string, got any) {
+		status, answer := a.ask(method, path, body)
+		require.Equal(t, 200, status, "%s", answer)
+		require.NoError(t, json.Unmarshal(answer, got))
+	}
+	only := `{"filter": {"field": "test", "in": ["` + second.Case.Test + `"]}, "metrics": ["output_throughput"]}`
+	var trends struct{ Starts [][]struct{ ID string } }
+	ask("POST", "/api/analysis/trends", only, &trends)
+	require.Equal(t, id+"~2", trends.Starts[0][0].ID)
+	var capacity struct{ Plans []struct{ Run string } }
+	ask("POST", "/api/analysis/capacity", `{"metric": "output_throughput"}`, &capacity)
+	require.Len(t, capacity.Plans, 2)
+	require.ElementsMatch(t, []string{id, id + "~2"}, []string{capacity.Plans[0].Run, capacity.Plans[1].Run})
+	var list struct {
+		Experiments []struct {
+			RunID string `json:"run_id"`
+		}
+	}
+	ask("GET", "/api/data/experiments?fields=run_id,test", "", &list)
+	require.ElementsMatch(t, []string{id, id + "~2"}, []string{list.Experiments[0].RunID, list.Experiments[1].RunID})
 }

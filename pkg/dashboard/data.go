@@ -93,10 +93,11 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 	a.Body.Runs, a.Body.Matches = got.Runs, got.Matches
 	a.Body.Experiments = make([]map[string]field.Value, len(got.Rows.IDs))
 	for i, id := range got.Rows.IDs {
-		one := map[string]field.Value{"run_id": field.OfText(id)}
+		one := map[string]field.Value{}
 		for at, name := range got.Rows.Fields {
 			one[name] = got.Rows.Columns[at][i]
 		}
+		one["run_id"] = field.OfText(id) // also where the field was asked for: two runs may have the same
 		a.Body.Experiments[i] = one
 	}
 	return a, nil

@@ -100,8 +100,3 @@ export function countsOf(a: Answer, field: string, s: State): Map<string, number
   }
   return counts
 }
-
-/** The run ids of runs in the store: it adds ~2 to that of another run that has the same. */
-export function runIds(ids: string[]): string[] {
-  return ids.map((id) => id.replace(/~\d+$/, ''))
-}

@@ -5,9 +5,10 @@ import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { classes, scatterOption, type Point } from '../charts/scatter'
-import { axes, mostPoints, pointFields, runIds, useKnown } from '../data'
+import { axes, mostPoints, pointFields, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
+import { runIds } from '../ids'
 import { Verdict } from '../parts/Badge'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
@@ -72,7 +73,7 @@ export function ScatterView({ state, answer, scheme }: Props) {
         {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
       </p>
       {frontier.error ? <Trouble error={frontier.error} /> : (
-        <FrontierList points={frontier.points} x={field(x)} y={field(y)} label={field(label)} />
+        <FrontierList points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)} />
       )}
     </section>
   )
@@ -109,7 +110,7 @@ export function pointsOf(rows: Rows | undefined, a: Axes): Point[] {
 }
 
 /** The frontier of all matching runs, of which some may not be among those that are drawn. */
-function useFrontier(state: State, points: Point[], a: Axes): { points: Point[]; error: Error | null } {
+function useFrontier(state: State, points: Point[], a: Axes): { points: Point[]; kind: string; error: Error | null } {
   const known = useKnown()
   const ids = useQuery({
     queryKey: ['pareto', state.filter, a.x, a.y],
@@ -128,7 +129,7 @@ function useFrontier(state: State, points: Point[], a: Axes): { points: Point[];
     const all = new Map([...pointsOf(rest.data?.rows, a).map((p) => [p.id, p] as const), ...byId])
     return wanted.flatMap((id) => all.get(id) ?? []).sort((p, q) => p.x - q.x)
   }, [ids.data, rest.data, byId])
-  return { points: list, error: ids.error }
+  return { points: list, kind: ids.data?.kind ?? '', error: ids.error }
 }
 
 function Legend({ groups, field }: { groups: ReturnType<typeof classes>; field: Field | undefined }) {
@@ -148,16 +149,17 @@ function Legend({ groups, field }: { groups: ReturnType<typeof classes>; field: 
 
 interface ListProps {
   points: Point[]
+  kind: string // of all of them
   x: Field | undefined
   y: Field | undefined
   label: Field | undefined
 }
 
-function FrontierList({ points, x, y, label }: ListProps) {
+function FrontierList({ points, kind, x, y, label }: ListProps) {
   if (points.length === 0 || !x || !y) return null
   return (
     <details className="below" open>
-      <summary>Frontier: {plural(points.length, 'valid run')} that no other valid run beats in both</summary>
+      <summary>Frontier: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
       <div className="scroll">
         <table className="list">
           <thead>
