@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/dashboard"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"
@@ -73,7 +74,13 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo, Log: a.logf}
 	ctx, stop := context.WithCancel(ctx)
 	var working sync.WaitGroup
-	defer func() { stop(); working.Wait() }()
+	defer func() {
+		stop()
+		working.Wait()
+		if o.Uploads != nil {
+			o.Uploads.Close() //nolint:errcheck // the lease of a program that has ended counts for nothing
+		}
+	}()
 	if o.Uploads, err = c.spool(a, live); err != nil {
 		return err
 	}
@@ -173,6 +180,9 @@ func (c *dashboardServeCmd) spool(a *app, live *dashboard.Live) (*upload.Spool, 
 			}
 			return out, err
 		}})
+	if errors.As(err, new(*lease.HeldError)) {
+		err = fmt.Errorf("%w\n\thint: stop that program, or name another folder with --uploads, or --read-only", err)
+	}
 	if err != nil {
 		return nil, fail(exitUsage, fmt.Errorf("folder for uploads: %w", err))
 	}

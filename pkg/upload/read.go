@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/collect/cache"
@@ -26,20 +28,26 @@ type reader struct {
 	from      string // what was sent
 	name      string // as it was called
 	notes     []string
+	fault     error // of this machine: what was sent may be good
 }
 
 var errNothing = errors.New("no record of profllm, and no result of a program that profllm imports")
 
 // read finds the runs, judged as collect judges them.
-func (r *reader) read() ([]records.Run, error) {
+func (r *reader) read() (runs []records.Run, err error) {
 	info, err := os.Stat(r.from)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+		r.fault = err
+	case info.IsDir():
+		runs, err = r.folder(r.from)
+	default:
+		runs, err = r.file()
 	}
-	if !info.IsDir() {
-		return r.file()
+	if r.fault == nil && ofMachine(err) {
+		r.fault = err
 	}
-	return r.folder(r.from)
+	return runs, err
 }
 
 // file reads a single record, or a result of another program.
@@ -63,9 +71,11 @@ func (r *reader) file() ([]records.Run, error) {
 	}
 	dir := filepath.Join(r.work, testOf(record))
 	if err := os.Mkdir(dir, 0o700); err != nil {
+		r.fault = err
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, recordFile), data, 0o600); err != nil {
+		r.fault = err
 		return nil, err
 	}
 	return r.load(dir)
@@ -126,6 +136,11 @@ func (r *reader) load(dir string) ([]records.Run, error) {
 	}
 	with := runs[:0]
 	for _, x := range runs {
+		if x.Result == nil {
+			if _, err := regular.ReadFile(filepath.Join(x.Dir, recordFile)); ofMachine(err) {
+				return nil, err
+			}
+		}
 		x.Rebase(dir, r.name)
 		if x.Result == nil {
 			r.note(fmt.Errorf("%s: %s", x.Dir, x.Problem))
@@ -143,6 +158,7 @@ func (r *reader) load(dir string) ([]records.Run, error) {
 func (r *reader) imported(path string) ([]records.Run, error) {
 	into := filepath.Join(r.work, "imported")
 	if err := os.Mkdir(into, 0o700); err != nil {
+		r.fault = err
 		return nil, err
 	}
 	s := interchange.Scan{Name: r.called, Spoilt: func(_ string, err error) { r.note(err) }}
@@ -182,9 +198,26 @@ func (r *reader) called(path string) string {
 	return path
 }
 
+// note keeps what is wrong with one run or file.
 func (r *reader) note(err error) {
+	if r.fault == nil && ofMachine(err) {
+		r.fault = err
+	}
 	if len(r.notes) < most {
 		text := strings.ReplaceAll(err.Error(), r.from, r.name)
 		r.notes = append(r.notes, strings.ReplaceAll(text, r.work+string(filepath.Separator), ""))
 	}
+}
+
+// machine are the errors of a system that is short of something or broken. Others, such as a name that is too
+// long, come of what was sent.
+var machine = []error{
+	syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+	syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, syscall.ESTALE, syscall.ENODEV, syscall.ENXIO, syscall.ENOTCONN,
+	syscall.ESHUTDOWN, syscall.EHOSTDOWN, syscall.ETIMEDOUT, syscall.EREMOTEIO, syscall.ENOMEDIUM, syscall.EUCLEAN,
+}
+
+// ofMachine reports whether an error is of this machine: the same content may be read without it later.
+func ofMachine(err error) bool {
+	return slices.ContainsFunc(machine, func(m error) bool { return errors.Is(err, m) })
 }

@@ -3,6 +3,7 @@
 // with one folder for each upload.
 //
 //	s, err := upload.Open(dir, upload.Options{Collector: col, Put: store.Put})
+//	defer s.Close()
 //	go s.Work(ctx)
 //	job, err := s.Accept(files)
 //	status, err := s.Status(job)
@@ -23,10 +24,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
 )
@@ -36,6 +39,7 @@ const (
 	DefaultBytes = 4 << 30
 	MaxFiles     = 20_000
 	maxName      = 512
+	maxPart      = 255 // of a name; file systems of Linux take no longer one
 	maxDepth     = 16
 	kept         = 7 * 24 * time.Hour // of the status of one that is done
 )
@@ -95,9 +99,11 @@ type Options struct {
 
 // Spool takes uploads and works them off.
 type Spool struct {
-	dir  string
-	opts Options
-	wake chan struct{}
+	dir     string
+	opts    Options
+	wake    chan struct{}
+	held    func() error // fails once another program has the folder
+	release func() error
 }
 
 // The errors of an upload that is refused.
@@ -109,8 +115,11 @@ var (
 	ErrNoJob    = errors.New("no such upload")
 )
 
-// Open opens the spool in a folder, which is made if it is missing. Only one program at a time may
-// have it open.
+// leaseLimit is how long a program of another host that was killed keeps others from its spool.
+const leaseLimit = 5 * time.Minute
+
+// Open opens the spool in a folder, which is made if it is missing. Only one program at a time can
+// have it open: for others, the error is a [lease.HeldError].
 func Open(dir string, o Options) (*Spool, error) {
 	if o.Bytes == 0 {
 		o.Bytes = DefaultBytes
@@ -121,20 +130,45 @@ func Open(dir string, o Options) (*Spool, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
+	held, release, err := lease.Hold(context.Background(), filepath.Join(dir, leaseDir), dir,
+		lease.Options{Now: o.Now, Limit: leaseLimit})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	s := &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1), release: release,
+		held: func() error { return lease.Check(held) }}
 	cut, err := filepath.Glob(filepath.Join(dir, newHead+"*"))
 	for _, path := range cut { // its sender was never told that it was accepted
 		err = errors.Join(err, os.RemoveAll(path))
 	}
-	return &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1)}, err
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return s, nil
 }
+
+// makeDir makes a folder whose name is on disk, unless it is there.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(dir))
+}
+
+// Close lets other programs open the folder. Nothing may be accepted or worked off afterwards.
+func (s *Spool) Close() error { return s.release() }
 
 // The names in a spool: a job's folder, its files, and what is known of it.
 const (
 	jobHead    = "job-"
 	newHead    = "new-" // not accepted yet
+	leaseDir   = "lease"
 	filesDir   = "files"
 	workDir    = "work"
 	statusFile = "status.json"
@@ -155,14 +189,17 @@ func (s *Spool) Accept(files iter.Seq2[Sent, error]) (*Status, error) {
 		return nil, err
 	}
 	names, err := s.receive(filepath.Join(temp, filesDir), files)
+	if err == nil {
+		err = syncBelow(filepath.Join(temp, filesDir))
+	}
 	if err != nil {
 		return nil, err
 	}
 	st := &Status{Job: job, State: Queued, Begun: now, Total: len(parts(names)), Files: []File{}}
-	if err := writeStatus(temp, st); err != nil {
+	if err := s.writeStatus(temp, st); err != nil {
 		return nil, err
 	}
-	if err := durable.Rename(temp, filepath.Join(s.dir, jobHead+job)); err != nil {
+	if err := durable.Move(temp, filepath.Join(s.dir, jobHead+job)); err != nil {
 		return nil, err
 	}
 	select {
@@ -219,6 +256,16 @@ func write(path string, r io.Reader, most int64) (int64, error) {
 	return n, errors.Join(err, f.Sync(), f.Close())
 }
 
+// syncBelow brings the names in a folder and in all below it to disk.
+func syncBelow(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return durable.SyncDir(path)
+	})
+}
+
 // sender remembers why nothing more can be read: that is not this machine's fault.
 type sender struct {
 	io.Reader
@@ -236,7 +283,8 @@ func (s *sender) Read(p []byte) (int, error) {
 // nameTaken says of an error of the file system that two names of an upload are in each other's way.
 func nameTaken(err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) && (errors.Is(err, fs.ErrExist) || strings.Contains(at.Err.Error(), "directory")) {
+	taken := errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR)
+	if taken && errors.As(err, &at) {
 		return fmt.Errorf("%w: %q is sent twice, or as a file and a folder", ErrName, filepath.Base(at.Path))
 	}
 	return err
@@ -246,8 +294,9 @@ func nameTaken(err error) error {
 func safeName(name string) (string, error) {
 	name = strings.ReplaceAll(name, `\`, "/")
 	clean := strings.TrimPrefix(filepath.ToSlash(filepath.Clean("/"+name)), "/")
+	parts := strings.Split(name, "/")
 	bad := clean == "" || len(name) > maxName || strings.Count(clean, "/") > maxDepth ||
-		slices.Contains(strings.Split(name, "/"), "..") ||
+		slices.ContainsFunc(parts, func(p string) bool { return p == ".." || len(p) > maxPart }) ||
 		strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\ufffd' })
 	if bad {
 		return "", fmt.Errorf("%w: %.100q", ErrName, name)
@@ -271,10 +320,10 @@ func (s *Spool) Status(job string) (*Status, error) {
 	return st, json.Unmarshal(data, st)
 }
 
-func writeStatus(dir string, st *Status) error {
+func (s *Spool) writeStatus(dir string, st *Status) error {
 	data, err := json.Marshal(st)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, statusFile), data, 0o600)
+	return durable.WriteFileIf(filepath.Join(dir, statusFile), data, 0o600, s.held)
 }

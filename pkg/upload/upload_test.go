@@ -26,9 +26,10 @@ const release = "../result/testdata/releases/2026-11-22/release"
 
 // shelf is a store that remembers ids.
 type shelf struct {
-	ids  map[string]bool
-	fail error
-	dirs []string
+	ids   map[string]bool
+	fail  error
+	never string // the folder of a run that is never stored
+	dirs  []string
 
 	cases []string
 }
@@ -39,6 +40,9 @@ func (s *shelf) put(_ context.Context, runs []records.Run) ([]upload.Outcome, er
 	}
 	var list []upload.Outcome
 	for _, r := range runs {
+		if s.never != "" && r.Dir == s.never {
+			return nil, errRefused
+		}
 		did := "stored"
 		if s.ids[r.Result.RunID] {
 			did = "duplicate"
@@ -58,6 +62,7 @@ func open(t *testing.T, dir string, s *shelf, o upload.Options) *upload.Spool {
 	o.Put = s.put
 	spool, err := upload.Open(dir, o)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, spool.Close()) })
 	return spool
 }
 
@@ -148,7 +153,7 @@ func TestNamesThatAreNotAccepted(t *testing.T) {
 	s := open(t, dir, &shelf{ids: map[string]bool{}}, upload.Options{Bytes: 1000})
 	for _, name := range []string{
 		"../up.json", "a/../../up.json", `..\up.json`, "", "/", "a\x00b", "a\nb", strings.Repeat("x/", 40) + "y",
-		strings.Repeat("x", 600), "..",
+		strings.Repeat("x", 600), "..", "a/" + strings.Repeat("x", 256) + "/b", "a\xff",
 	} {
 		_, err := s.Accept(send(name, "{}"))
 		require.ErrorIs(t, err, upload.ErrName, "%q", name)
@@ -156,6 +161,8 @@ func TestNamesThatAreNotAccepted(t *testing.T) {
 	_, err := s.Accept(send("a", "{}", "a", "{}"))
 	require.ErrorIs(t, err, upload.ErrName)
 	_, err = s.Accept(send("a", "{}", "a/b", "{}"))
+	require.ErrorIs(t, err, upload.ErrName)
+	_, err = s.Accept(send("a/b", "{}", "a", "{}"))
 	require.ErrorIs(t, err, upload.ErrName)
 	_, err = s.Accept(send("a", strings.Repeat("x", 1001)))
 	require.ErrorIs(t, err, upload.ErrTooLarge)
@@ -169,7 +176,7 @@ func TestNamesThatAreNotAccepted(t *testing.T) {
 	require.ErrorIs(t, err, upload.ErrCut)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, entries, "what was refused leaves nothing")
+	require.Len(t, entries, 1, "what was refused leaves nothing beside the lease")
 	st, err := s.Accept(send("/absolute.json", "{}"))
 	require.NoError(t, err, "an absolute name is one below the folder")
 	require.Equal(t, 1, st.Total)
@@ -201,6 +208,7 @@ func TestAnUploadSurvivesACrashAndAStoreThatIsAway(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "new-20260101000000-0000000000000000"), 0o700))
 
+	require.NoError(t, s.Close())
 	shelf.fail = nil // another process, with the store back
 	st = work(t, open(t, dir, shelf, upload.Options{}), st.Job)
 	require.Equal(t, map[string]int{"stored": 1}, st.Files[0].Outcome)

@@ -1,7 +1,10 @@
 package upload
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,14 +14,19 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/archive"
+	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/records"
 )
 
-// Work works uploads off, one after the other, until ctx ends. Only one goroutine may do so in a
-// spool.
+// Work works uploads off, one after the other, until ctx ends, or until another program has taken
+// over the folder, which is lease.ErrLost. Only one goroutine may do so in a spool.
 func (s *Spool) Work(ctx context.Context) error {
 	for {
-		if err := s.workOff(ctx); err != nil {
+		err := s.workOff(ctx)
+		switch {
+		case errors.Is(err, lease.ErrLost):
+			return err
+		case err != nil && ctx.Err() == nil:
 			s.opts.Log("uploads: %v; trying again", err)
 		}
 		select {
@@ -30,34 +38,34 @@ func (s *Spool) Work(ctx context.Context) error {
 	}
 }
 
-// workOff works off every upload that waits, and forgets old ones.
+// workOff works off every upload that waits, and forgets old ones. One that fails keeps no other waiting.
 func (s *Spool) workOff(ctx context.Context) error {
 	entries, err := os.ReadDir(s.dir) // by name, which begins with the time
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, e := range entries {
 		job, ok := strings.CutPrefix(e.Name(), jobHead)
 		if !ok {
 			continue
 		}
+		if err := cmp.Or(ctx.Err(), s.held()); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
 		st, err := s.Status(job)
 		switch {
 		case err != nil:
-			return err
 		case st.State == Done && s.opts.Now().Sub(st.Begun) > kept:
 			err = os.RemoveAll(filepath.Join(s.dir, e.Name()))
 		case st.State != Done:
 			err = s.job(ctx, st)
 		}
-		if err == nil {
-			err = ctx.Err()
-		}
 		if err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("%s: %w", job, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // job stores the runs of an upload. One that was begun before begins again: what the store has is a
@@ -65,7 +73,7 @@ func (s *Spool) workOff(ctx context.Context) error {
 func (s *Spool) job(ctx context.Context, st *Status) error {
 	dir := filepath.Join(s.dir, jobHead+st.Job)
 	st.State, st.Done, st.Files = Running, 0, []File{}
-	if err := writeStatus(dir, st); err != nil {
+	if err := s.writeStatus(dir, st); err != nil {
 		return err
 	}
 	names, err := below(filepath.Join(dir, filesDir))
@@ -80,12 +88,12 @@ func (s *Spool) job(ctx context.Context, st *Status) error {
 			return err // of this machine or the store: the upload waits for the next try
 		}
 		st.Files, st.Done = append(st.Files, f), st.Done+1
-		if err := writeStatus(dir, st); err != nil {
+		if err := s.writeStatus(dir, st); err != nil {
 			return err
 		}
 	}
 	st.State = Done
-	if err := writeStatus(dir, st); err != nil {
+	if err := s.writeStatus(dir, st); err != nil {
 		return err
 	}
 	return os.RemoveAll(filepath.Join(dir, filesDir))
@@ -116,9 +124,13 @@ func parts(names []string) []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// part stores the runs of one part. What is wrong with the part itself is said in its File.
+// part stores the runs of one part. What is wrong with the part itself is said in its File; an error of this
+// machine is returned.
 func (s *Spool) part(ctx context.Context, dir, name string) (File, error) {
 	f := File{Name: name}
+	if err := s.held(); err != nil {
+		return f, err
+	}
 	work := filepath.Join(dir, workDir)
 	if err := os.RemoveAll(work); err != nil {
 		return f, err
@@ -130,10 +142,12 @@ func (s *Spool) part(ctx context.Context, dir, name string) (File, error) {
 	from := filepath.Join(dir, filesDir, name)
 	if archive.Is(from) {
 		to, err := archive.Restore(ctx, from, work, archive.Options{Limits: archive.Limits{Bytes: s.opts.Bytes}})
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return f, ctx.Err()
-		}
-		if err != nil {
+		case ofMachine(err):
+			return f, err
+		case err != nil:
 			f.Error = s.plain(err, from, name)
 			return f, nil
 		}
@@ -141,6 +155,9 @@ func (s *Spool) part(ctx context.Context, dir, name string) (File, error) {
 	}
 	r := reader{collector: s.opts.Collector, work: work, from: from, name: name}
 	runs, err := r.read()
+	if r.fault != nil {
+		return f, r.fault
+	}
 	f.Notes = r.notes
 	if err != nil {
 		f.Error = s.plain(err, from, name)
