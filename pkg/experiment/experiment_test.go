@@ -207,7 +207,7 @@ func FuzzScenario(f *testing.F) {
 	f.Add("x.yaml", "a: &a {x: 1}\nserver: {<<: *a}")
 	f.Fuzz(func(t *testing.T, name, text string) {
 		top, err := Parse(name, []byte(text))
-		if err != nil || !Is(top) {
+		if err != nil || !Is(top) || strings.ContainsRune(name, 0) { // no file has such a name
 			return
 		}
 		s, err := Scenario(top)
