@@ -303,6 +303,9 @@ func TestUploadedRunsAreShown(t *testing.T) {
 	var a query.Answer
 	p.ask("POST", "/api/filters/apply", query.Query{}, &a)
 	require.Equal(t, 3, a.Runs)
+	second := profllm(t, dir, nil, "dashboard", "serve", "--address", "127.0.0.1:0", "--store", "runs.db")
+	require.Equal(t, exitUsage, second.code, second.stderr)
+	require.Regexp(t, `runs.db.uploads: process \d+ on .*\n\thint: stop that program, or name another folder`, second.stderr)
 	p.stop()
 	p = startDashboard(t, dir, nil, "--store", "runs.db")
 	p.ask("POST", "/api/filters/apply", query.Query{}, &a)
