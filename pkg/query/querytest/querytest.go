@@ -56,6 +56,14 @@ func Run(t *testing.T, newEngine func(t *testing.T, runs []query.Run) query.Engi
 			compare(t, m, e, runs, 15)
 		}
 	})
+	t.Run("far", func(t *testing.T) {
+		m := newMaker(3000)
+		runs := m.runs(100)
+		e := newEngine(t, runs)
+		for _, q := range farQuestions() {
+			ask(t, query.Naive(runs), e, q)
+		}
+	})
 	t.Run("changes", func(t *testing.T) { changes(t, newEngine) })
 	t.Run("refuses", func(t *testing.T) { refuses(t, newEngine(t, newMaker(7).runs(50))) })
 }
@@ -120,17 +128,22 @@ func compare(t *testing.T, m *maker, e query.Engine, runs []query.Run, questions
 	require.NoError(t, err)
 	require.Equal(t, kinds(want), kinds(fields))
 	for range questions {
-		q := m.question(runs)
-		text, err := json.Marshal(q)
-		require.NoError(t, err)
-		var again query.Query // a question changes where it is asked, and comes as JSON
-		require.NoError(t, json.Unmarshal(text, &again))
-		want, err := right.Query(t.Context(), q)
-		require.NoError(t, err, "%s", text)
-		got, err := e.Query(t.Context(), again)
-		require.NoError(t, err, "%s", text)
-		equal(t, string(text), want, got)
+		ask(t, right, e, m.question(runs))
 	}
+}
+
+// ask asks an engine a question, and one whose answer is right.
+func ask(t *testing.T, right, e query.Engine, q query.Query) {
+	t.Helper()
+	text, err := json.Marshal(q)
+	require.NoError(t, err)
+	var again query.Query // a question changes where it is asked, and comes as JSON
+	require.NoError(t, json.Unmarshal(text, &again))
+	want, err := right.Query(t.Context(), q)
+	require.NoError(t, err, "%s", text)
+	got, err := e.Query(t.Context(), again)
+	require.NoError(t, err, "%s", text)
+	equal(t, string(text), want, got)
 }
 
 func kinds(fields []*field.Field) []string {

@@ -170,6 +170,21 @@ func (m *maker) ask(c *filter.Condition, runs []query.Run) {
 // of milliseconds.
 var far = []float64{1 << 53, 1767225600e9, 1e300}
 
+// farQuestions ask for times before and after bounds that are far away, and for those that are not.
+func farQuestions() (list []query.Query) {
+	for _, far := range far {
+		for _, number := range []float64{far, -far} {
+			b := new(field.OfNumber(number))
+			for _, c := range []filter.Condition{{Min: b}, {Max: b}, {Above: b}, {Below: b}} {
+				c.Field = "timestamp"
+				f := &filter.Filter{Condition: c}
+				list = append(list, query.Query{Filter: f}, query.Query{Filter: &filter.Filter{Not: f}})
+			}
+		}
+	}
+	return list
+}
+
 // bound is a number that some run has, one beside it, or one that is far away.
 func (m *maker) bound(v field.Value) *field.Value {
 	if !v.IsNumber() {
