@@ -2,11 +2,12 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/profllm/profllm/pkg/httpserve"
 )
 
 // grace is how long requests may take after the server was told to end.
@@ -22,20 +23,5 @@ func (d *Server) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn), // of clients; panics go to Options.Log
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	err := srv.Shutdown(ending)
-	if err != nil {
-		err = fmt.Errorf("requests were cut %s after the server was told to end: %w", grace, err)
-		srv.Close()
-	}
-	<-served
-	return err
+	return httpserve.Until(ctx, srv, l, grace)
 }

@@ -40,6 +40,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/profllm/profllm/pkg/httpserve"
 )
 
 // Options configure a Proxy. Prefill and Decode are required, or Servers alone.
@@ -144,36 +146,17 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		p.Close()
 	}()
 
-	var handlers sync.WaitGroup // http.Server.Close does not wait for them
 	srv := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			handlers.Add(1)
-			defer handlers.Done()
-			p.ServeHTTP(w, r)
-		}),
+		Handler:  p,
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 
 		ReadHeaderTimeout: headTime,
 		MaxHeaderBytes:    int(p.o.MaxHead),
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	select {
-	case err := <-served:
-		srv.Close()
-		handlers.Wait()
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
+	err := httpserve.Until(ctx, srv, l, p.o.Grace)
+	if errors.As(err, new(*httpserve.CutError)) {
+		err = fmt.Errorf("stop proxy: %w", err)
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.Grace)
-	defer cancel()
-	err := srv.Shutdown(grace)
-	if err != nil {
-		err = fmt.Errorf("stop proxy: %d requests cut after %s", p.counts.inFlight.Load(), p.o.Grace)
-		srv.Close()
-	}
-	<-served
-	handlers.Wait()
 	return err
 }
 
