@@ -4,7 +4,7 @@
 // The numbers follow a small model of serving, so that questions have answers: throughput grows
 // with tensor parallelism and concurrency until the memory's bandwidth is used up, the time to the
 // first token grows with the load, quantisation and newer GPUs help, and some releases of an
-// engine are slower than the ones before (Regressions). One run in twenty is invalid, and says why.
+// engine are slower than the ones before. One run in twenty is invalid, and says why.
 //
 //	g := synthetic.New(1, 100_000, time.Now())
 //	for i := range g.Len() {
@@ -72,25 +72,6 @@ func (d *drawn) title() string {
 		return ""
 	}
 	return fmt.Sprintf("max_concurrency=%d tensor_parallel_size=%d", d.concurrency, d.tp)
-}
-
-// Regression is a release of an engine whose tokens come later than those of the release before.
-type Regression struct {
-	Engine, Version string
-	Slower          float64 // time per output token, as a factor
-}
-
-// Regressions are those of the model. Later releases are as fast as before.
-func Regressions() []Regression {
-	var list []Regression
-	for _, e := range engines {
-		for _, v := range e.releases {
-			if v.slower > 1 {
-				list = append(list, Regression{e.name, v.version, v.slower})
-			}
-		}
-	}
-	return list
 }
 
 // drawn is what chance decided of a run.

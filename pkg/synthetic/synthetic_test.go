@@ -76,7 +76,25 @@ func TestCorrelations(t *testing.T) {
 	require.Greater(t, high.of(), low.of()+1, "throughput grows with concurrency")
 	require.Greater(t, large.of(), small.of()+0.5, "the time to the first token grows with the load")
 	require.Greater(t, fast.of(), slow.of(), "throughput grows with tensor parallelism")
-	require.NotEmpty(t, synthetic.Regressions())
+}
+
+// A release that the model calls slower has later tokens in the services that run every night.
+func TestSlowerReleases(t *testing.T) {
+	g := synthetic.New(1, 6000, end)
+	tpot := map[string]*mean{}
+	for i := 0; i < g.Len(); i += 3 { // every third run is of a service
+		r := g.Record(i)
+		if r.Provenance.Engine != "vllm" || r.Results.Latency[result.TPOT].Median == nil {
+			continue
+		}
+		v := r.Provenance.EngineVersion
+		if tpot[v] == nil {
+			tpot[v] = &mean{}
+		}
+		tpot[v].add(math.Log(*r.Results.Latency[result.TPOT].Median))
+	}
+	require.InDelta(t, math.Log(1.09*1.22/1.24), tpot["0.12.0"].of()-tpot["0.11.0"].of(), 0.03)
+	require.Less(t, tpot["0.13.0"].of(), tpot["0.12.0"].of())
 }
 
 type mean struct {
