@@ -16,14 +16,7 @@ type kubeLogsCmd struct{ logsCmd }
 
 // Run shows the logs of pods while a run is under way, and afterwards those that were fetched.
 func (c kubeLogsCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(a); err != nil {
-		return err
-	}
-	paths, err := c.paths(ctx, a, slices.DeleteFunc([]string{c.Dir}, func(dir string) bool { return dir == "" }))
-	if err != nil {
-		return err
-	}
-	dir, err := a.oneRun(paths[0])
+	dir, err := c.run(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -40,16 +40,21 @@ func (c logsCmd) check(a *app) error {
 	return nil
 }
 
-// Run prints what matters of a run's logs.
-func (c logsCmd) Run(ctx context.Context, a *app) error {
+// run is the directory of the run whose logs are wanted.
+func (c logsCmd) run(ctx context.Context, a *app) (string, error) {
 	if err := c.check(a); err != nil {
-		return err
+		return "", err
 	}
 	paths, err := c.paths(ctx, a, slices.DeleteFunc([]string{c.Dir}, func(dir string) bool { return dir == "" }))
 	if err != nil {
-		return err
+		return "", err
 	}
-	dir, err := a.oneRun(paths[0])
+	return a.oneRun(paths[0])
+}
+
+// Run prints what matters of a run's logs.
+func (c logsCmd) Run(ctx context.Context, a *app) error {
+	dir, err := c.run(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -73,15 +73,18 @@ func (f alsoStoreFlag) keep(ctx context.Context, a *app, paths ...string) error 
 	return nil
 }
 
-type storeFillCmd struct {
+// fillFlags name a store and the records for it.
+type fillFlags struct {
 	storeFlag
 	placeFlags
 	outputFlag
 	Paths []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
 }
 
-// Run stores what is new, and fails if a record cannot be stored.
-func (c storeFillCmd) Run(ctx context.Context, a *app) error {
+// fill has do put the records into the store, and says what was stored.
+func (c fillFlags) fill(
+	ctx context.Context, a *app, form string, do func(*store.Store, []records.Run, *document.StoreFill) error,
+) error {
 	paths, err := c.paths(ctx, a, c.Paths)
 	if err != nil {
 		return err
@@ -96,12 +99,21 @@ func (c storeFillCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.Close()
-	d := newFill("store-fill", s)
+	d := newFill(form, s)
 	a.answers(d)
-	if err := a.fillStore(ctx, s.Put, runs, d); err != nil {
+	if err := do(s, runs, d); err != nil {
 		return err
 	}
 	return a.sayFilled(d)
+}
+
+type storeFillCmd struct{ fillFlags }
+
+// Run stores what is new, and fails if a record cannot be stored.
+func (c storeFillCmd) Run(ctx context.Context, a *app) error {
+	return c.fill(ctx, a, "store-fill", func(s *store.Store, runs []records.Run, d *document.StoreFill) error {
+		return a.fillStore(ctx, s.Put, runs, d)
+	})
 }
 
 func newFill(form string, s *store.Store) *document.StoreFill {
@@ -118,46 +130,26 @@ func (a *app) sayFilled(d *document.StoreFill) error {
 }
 
 type storeRebuildCmd struct {
-	storeFlag
-	placeFlags
-	outputFlag
-	Paths  []string `arg:"" optional:"" help:"Folders of records, run directories, records, or archives; default: the results folder."`
-	Forget bool     `help:"Remove runs that are in none of the folders; without it, they are kept, with the records that the store has."`
+	fillFlags
+	Forget bool `help:"Remove runs that are in none of the folders; without it, they are kept, with the records that the store has."`
 }
 
 // Run writes every row again, those of runs that were moved with their new folders.
 func (c storeRebuildCmd) Run(ctx context.Context, a *app) error {
-	paths, err := c.paths(ctx, a, c.Paths)
-	if err != nil {
+	return c.fill(ctx, a, "store-rebuild", func(s *store.Store, runs []records.Run, d *document.StoreFill) error {
+		anew, err := s.Rebuild(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.fillStore(ctx, anew.Put, runs, d); err != nil {
+			return err
+		}
+		n, err := anew.End(ctx, c.Forget)
+		if d.Kept = n; c.Forget {
+			d.Kept, d.Forgotten = 0, n
+		}
 		return err
-	}
-	runs, done, err := a.loadRuns(ctx, paths...)
-	defer done()
-	if err != nil {
-		return err
-	}
-	s, err := c.open(ctx, a, true)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	d := newFill("store-rebuild", s)
-	a.answers(d)
-	anew, err := s.Rebuild(ctx)
-	if err != nil {
-		return err
-	}
-	if err := a.fillStore(ctx, anew.Put, runs, d); err != nil {
-		return err
-	}
-	n, err := anew.End(ctx, c.Forget)
-	if err != nil {
-		return err
-	}
-	if d.Kept = n; c.Forget {
-		d.Kept, d.Forgotten = 0, n
-	}
-	return a.sayFilled(d)
+	})
 }
 
 // batch is how many runs are stored in one transaction.
