@@ -38,7 +38,7 @@ export function local(d: Data): Source {
       return experiment(d, engine, at)
     },
     pareto: async ({ filter, x, y }) => {
-      const f = !filter || isEmpty(filter) ? d.frontiers.find((f) => f.x === x && f.y === y) : undefined
+      const f = !filter || isEmpty(filter) ? d.frontiers.find((f) => (f.x === x && f.y === y) || (f.x === y && f.y === x)) : undefined
       return { ids: f?.runs.map((i) => d.ids[i] as string) ?? [], kind: f?.kind ?? '' }
     },
     csv: async (body) => new Blob([csv(engine, fields, body)], { type: 'text/csv' }),
