@@ -1,7 +1,8 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Fragment } from 'react'
-import { api, type Compared, type Comparison, type Delta, type Filter, type Judgement, type Measured, type MetricRow } from '../api'
+import type { Compared, Comparison, Delta, Filter, Judgement, Measured, MetricRow } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
 import { isEmpty, sentence } from '../filter'
 import { formatExact, formatInterval, formatMeasured, formatNumber, formatP, formatPercent, nameOf } from '../format'
@@ -19,7 +20,7 @@ export function CompareView({ state }: { state: State }) {
   const sets = state.a !== undefined && state.b !== undefined
   const body = sets ? { a: state.a, b: state.b } : { runs: state.runs }
   const ready = sets || state.runs.length > 1
-  const got = useQuery({ queryKey: ['compare', body], queryFn: ({ signal }) => api.compare(body, signal), enabled: ready })
+  const got = useQuery({ queryKey: ['compare', body], queryFn: ({ signal }) => server.compare(body, signal), enabled: ready })
   return (
     <section className="view" aria-label="Compare">
       <div className="scroll pad-x">

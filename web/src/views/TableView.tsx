@@ -6,7 +6,8 @@ import { columnsOf, pageSize, rowFields, useKnown, type Known } from '../data'
 import { follow } from '../Head'
 import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
-import { link, parse, update, type State } from '../state'
+import { offers, useOffer } from '../offer'
+import { link, parse, search, update, type State } from '../state'
 import { ColumnChooser } from './ColumnChooser'
 import { useWindow } from './useWindow'
 
@@ -22,6 +23,8 @@ interface Props {
 /** All matching runs. Only the rows in sight are drawn; pages are fetched as they come into sight. */
 export function TableView({ state, answer, stale }: Props) {
   const known = useKnown()
+  const compares = offers(useOffer(), 'compare')
+  const before = compares ? 34 : 0 // pixels of the column of checkboxes
   const wanted = state.columns?.join('~')
   const columns = useMemo(() => columnsOf(state, known), [wanted, known])
   const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
@@ -36,21 +39,21 @@ export function TableView({ state, answer, stale }: Props) {
   const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i / pageSize)))
   const widths = useWidths(answer?.rows, known)
-  const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), 34)
+  const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), before)
   const above = first * rowHeight
   const below = Math.max(0, total - last) * rowHeight
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
       <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
-        <table aria-rowcount={total + 1} style={{ width }}>
+        <table className={compares ? undefined : 'unpicked'} aria-rowcount={total + 1} style={{ width }}>
           <colgroup>
-            <col style={{ width: 34 }} />
+            {compares && <col style={{ width: before }} />}
             {['case', 'verdict', ...columns].map((n) => <col key={n} style={{ width: widths.get(n) }} />)}
           </colgroup>
           <thead>
             <tr aria-rowindex={1}>
-              <th scope="col" className="pick"><span className="sr">Compare</span></th>
+              {compares && <th scope="col" className="pick"><span className="sr">Compare</span></th>}
               <Heading state={state} field={known.fields.get('case')} className="case" />
               <Heading state={state} field={known.fields.get('verdict')} />
               {fields.map((f) => <Heading key={f.name} state={state} field={f} />)}
@@ -63,7 +66,7 @@ export function TableView({ state, answer, stale }: Props) {
               const at = item % pageSize
               return (
                 <Row
-                  key={item} index={item} page={page} at={at} fields={fields} columns={columns}
+                  key={item} index={item} page={page} at={at} fields={fields} columns={columns} compares={compares}
                   picked={page !== undefined && state.runs.includes(page.ids[at] ?? '')}
                 />
               )
@@ -205,10 +208,11 @@ interface RowProps {
   at: number
   fields: Field[]
   columns: string[]
+  compares: boolean
   picked: boolean
 }
 
-const Row = memo(function Row({ index, page, at, fields, picked }: RowProps) {
+const Row = memo(function Row({ index, page, at, fields, compares, picked }: RowProps) {
   const id = page?.ids[at]
   const cell = (name: string): Value | undefined => page?.columns[page.fields.indexOf(name)]?.[at]
   if (!page || id === undefined) {
@@ -218,9 +222,11 @@ const Row = memo(function Row({ index, page, at, fields, picked }: RowProps) {
   const name = formatValue(cell('case')) === '–' ? id : formatValue(cell('case'))
   return (
     <tr className={picked ? 'row picked' : 'row'} aria-rowindex={index + 2}>
-      <td className="pick">
-        <input type="checkbox" aria-label={`Compare ${name}`} checked={picked} onChange={() => pick(id)} />
-      </td>
+      {compares && (
+        <td className="pick">
+          <input type="checkbox" aria-label={`Compare ${name}`} checked={picked} onChange={() => pick(id)} />
+        </td>
+      )}
       <th scope="row" className="case">
         <a className="clip" href={link({ view: 'run', run: id })} title={name} onClick={(e) => follow(e, { view: 'run', run: id })}>{name}</a>
       </th>
@@ -242,7 +248,7 @@ function same(a: string[], b: string[]): boolean {
 }
 
 function pick(id: string) {
-  const runs = parse(location.search).runs
+  const runs = parse(search()).runs
   if (runs.includes(id)) update({ runs: runs.filter((r) => r !== id) }, true)
   else if (runs.length < 10) update({ runs: [...runs, id] }, true)
 }

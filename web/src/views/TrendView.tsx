@@ -2,6 +2,7 @@ import { Button } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { api, type Field, type MetricTrend, type Paragraph, type Trend } from '../api'
+import { server } from '../http'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { trendOption, type TrendPoint } from '../charts/trend'
@@ -22,7 +23,7 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
   const [most, setMost] = useState(8)
   const body = { filter: state.filter, metrics: [metric], by: state.by ? [state.by] : undefined }
   const got = useQuery({
-    queryKey: ['trends', body], queryFn: ({ signal }) => api.trends(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
+    queryKey: ['trends', body], queryFn: ({ signal }) => server.trends(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
   const trends = got.data?.report.trends ?? []
   const said = got.data?.said ?? []

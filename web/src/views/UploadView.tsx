@@ -1,9 +1,10 @@
 import { Button, PasswordInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { api, token, upload, type UploadFile } from '../api'
+import type { UploadFile } from '../api'
 import { useKnown } from '../data'
 import { formatBytes, plural } from '../format'
+import { server, token, upload } from '../http'
 import { RunLink } from '../parts/RunLink'
 import { Trouble } from '../parts/Trouble'
 
@@ -115,7 +116,7 @@ async function filesOf(entry: FileSystemEntry): Promise<File[]> {
 function Job({ id }: { id: string }) {
   const client = useQueryClient()
   const got = useQuery({
-    queryKey: ['upload', id], queryFn: ({ signal }) => api.uploadStatus(id, signal), staleTime: 0,
+    queryKey: ['upload', id], queryFn: ({ signal }) => server.uploadStatus(id, signal), staleTime: 0,
     refetchInterval: (q) => (q.state.data?.state === 'done' ? false : 400),
   })
   const done = got.data?.state === 'done'
