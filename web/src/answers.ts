@@ -206,7 +206,7 @@ export interface Impacts {
 
 export interface Scaling {
   settings: Setting[] | null
-  points: { gpus: number; value: number; efficiency: number; layout: Setting[] | null; run: string; of: number }[]
+  points: { gpus: number; value: number; efficiency: number; low_load?: boolean; layout: Setting[] | null; run: string; of: number }[]
 }
 
 export interface Plan {
