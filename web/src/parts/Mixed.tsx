@@ -25,7 +25,8 @@ export function Mixed({ lists, state, what }: Props) {
     const f = fieldOf(s.key, fields)
     if (f && (f.group === 'load' || f.name === 'cmd_args.model')) values.set(f, (values.get(f) ?? new Set()).add(s.value))
   }
-  const mixed = [...values].filter(([, set]) => set.size > 1)
+  const isModel = (f: Field) => f.name === 'cmd_args.model'
+  const mixed = [...values].filter(([, set]) => set.size > 1).sort(([a], [b]) => Number(isModel(b)) - Number(isModel(a)))
   if (mixed.length === 0) return null
   const first = lists[0] ?? []
   const keep = () => {
@@ -40,7 +41,7 @@ export function Mixed({ lists, state, what }: Props) {
   return (
     <p className="warn">
       These {what} ran different work, so their numbers cannot be ranked:{' '}
-      {mixed.map(([f, set]) => `${set.size} values of ${nameOf(f)}`).join(', ')}.{' '}
+      {mixed.map(([f, set]) => (isModel(f) ? `${set.size} models` : `${set.size} values of ${nameOf(f)}`)).join(', ')}.{' '}
       <button type="button" className="plain inline" onClick={keep}>Keep only those like the first</button>
     </p>
   )

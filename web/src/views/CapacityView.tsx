@@ -134,7 +134,7 @@ function Row({ p, best, target, among }: { p: Plan; best: boolean; target: numbe
       <td className="num strong">{p.per_gpu === null ? '–' : formatMeasured(p.per_gpu)}</td>
       <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
       <td className="num">{p.gpus || '–'}</td>
-      <td><Settings list={loadOf(p.load)} other="–" />{p.highest && <span className="quiet" title="No higher load was tried: it may serve more."> highest tried</span>}</td>
+      <td><Settings list={loadOf(p.load)} other="–" />{p.highest && <div className="quiet small" title="No higher load was tried: it may serve more.">highest tried</div>}</td>
       {(p.limits ?? []).map((l) => <td key={l.metric.key} className="num">{formatMeasured(l.measured)}</td>)}
       <td className="num">{p.runs - p.beyond} of {p.runs}</td>
     </tr>

@@ -5,7 +5,7 @@ import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { scalingOption } from '../charts/scaling'
 import { useKnown } from '../data'
-import { formatMeasured, nameOf, withUnit } from '../format'
+import { formatMeasured, nameOf, plural, withUnit } from '../format'
 import { Answered } from '../parts/Answered'
 import { FieldSelect } from '../parts/FieldSelect'
 import { RunLink } from '../parts/RunLink'
@@ -44,7 +44,7 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
               </p>
               {series.some((s) => s.points.some((p) => p.low_load)) && (
                 <p className="warn">
-                  Hollow points have no valid run at the loads of the other points. They are left out of the line above: more load may do more.
+                  Hollow points have no valid run at the loads of the other points. The line above leaves them out, since more load may do more.
                 </p>
               )}
             </div>
@@ -70,15 +70,26 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
 function sentence(series: Scaling[], field: Field | undefined): string {
   if (series.length === 0) return 'No matching configuration was measured on different numbers of GPUs.'
   const name = field ? nameOf(field) : 'the metric'
-  const steps = [...new Set(series.flatMap((s) => s.points.map((p) => p.gpus)))].sort((a, b) => a - b).flatMap((gpus) => {
-    const shares = series.flatMap((s) => s.points.slice(1).filter((p) => p.gpus === gpus && !p.low_load).map((p) => p.efficiency))
-    return shares.length > 0 ? [`${percent(median(shares))} on ${gpus} GPUs`] : []
+  // Shares of one start only: those from other numbers of GPUs do not compare.
+  const known = series.filter((s) => !s.points[0]?.low_load)
+  const start = mostly(known.map((s) => s.points[0]?.gpus ?? 0))
+  const alike = known.filter((s) => s.points[0]?.gpus === start)
+  const counts = [...new Set(alike.flatMap((s) => s.points.slice(1).map((p) => p.gpus)))].sort((a, b) => a - b)
+  const steps = counts.flatMap((gpus) => {
+    const shares = alike.flatMap((s) => s.points.filter((p) => p.gpus === gpus && !p.low_load).map((p) => p.efficiency))
+    return shares.length > 0 ? [`${percent(median(shares))} on ${gpus}`] : []
   })
-  if (steps.length === 0) return `The best loads of ${name} are not valid on more than the fewest GPUs.`
-  return `Efficiency of ${name}: ${steps.join(', ')}${series.length > 1 ? ` (medians of ${series.length} configurations)` : ''}.`
+  if (steps.length === 0) return `The best loads of ${name} are not valid on several numbers of GPUs.`
+  const of = alike.length > 1 ? `, medians of ${alike.length} configurations` : ''
+  return `Efficiency of ${name} against ${plural(start, 'GPU')}: ${steps.join(', ')}${of}.`
 }
 
-const percent = (x: number) => `${Math.round(x * 100)} %`
+function mostly(list: number[]): number {
+  const count = (n: number) => list.filter((x) => x === n).length
+  return [...list].sort((a, b) => count(b) - count(a) || a - b)[0] ?? 0
+}
+
+const percent = (x: number) => `${Math.round(x * 100)}\u00a0%`
 
 function median(list: number[]): number {
   const sorted = [...list].sort((a, b) => a - b)

@@ -8,9 +8,12 @@ import { formatInterval, formatPercent, formatTime, nameOf, plural } from '../fo
 import { Outcome } from '../parts/Outcome'
 import { RunLink } from '../parts/RunLink'
 import { update } from '../state'
+import { keyOf, pointsOf } from './nearby'
 
 interface Props {
   trend: Trend
+  index: number // among the series
+  nearby: Map<string, string>
   starts: { id: string; time: number }[]
   said: Paragraph | undefined
   about: string | undefined
@@ -18,7 +21,7 @@ interface Props {
 }
 
 /** One series: its chart, its changes, and on demand what sets it apart from others. */
-export function Series({ trend, starts, said, about, scheme }: Props) {
+export function Series({ trend, index, nearby, starts, said, about, scheme }: Props) {
   const by = (trend.by ?? []).map((s) => `${nameOf({ name: s.key })} ${s.value}`).join(', ')
   return (
     <article className="series">
@@ -28,13 +31,15 @@ export function Series({ trend, starts, said, about, scheme }: Props) {
         {trend.kind && <span className="badge simulated">{trend.kind}</span>}
       </h2>
       <p className="quiet">Test {trend.test}, {plural(trend.runs, 'run')}, {plural(trend.starts, 'server start')}</p>
-      {trend.metrics.map((m) => <One key={m.key} m={m} starts={starts} scheme={scheme} />)}
+      {trend.metrics.map((m) => <One key={m.key} m={m} starts={starts} scheme={scheme} near={(c) => nearby.get(keyOf(index, m, c))} />)}
       <Notes lines={said?.lines ?? []} metrics={trend.metrics} />
     </article>
   )
 }
 
-function One({ m, starts, scheme }: { m: MetricTrend; starts: Props['starts']; scheme: 'light' | 'dark' }) {
+type Near = (c: TrendCut) => string | undefined
+
+function One({ m, starts, scheme, near }: { m: MetricTrend; starts: Props['starts']; scheme: 'light' | 'dark'; near: Near }) {
   const { fields } = useKnown()
   const field = fields.get(m.key)
   const points = useMemo(() => pointsOf(m, starts), [m, starts])
@@ -47,28 +52,20 @@ function One({ m, starts, scheme }: { m: MetricTrend; starts: Props['starts']; s
         option={option} height={190} open={(id) => update({ view: 'run', run: id })}
         label={`${m.name} of ${plural(points.length, 'server start')}, ${m.verdict}, ${plural(changes.length, 'change')}.`}
       />
-      {changes.length > 0 && <Changes m={m} points={points} />}
+      {changes.length > 0 && <Changes m={m} points={points} near={near} />}
     </>
   )
 }
 
-export function pointsOf(m: MetricTrend, starts: Props['starts']): TrendPoint[] {
-  const ids = new Map(starts.map((s) => [s.time, s.id]))
-  return (m.points ?? []).map((p) => {
-    const time = Date.parse(p.time)
-    return { time, value: p.value, id: ids.get(time) }
-  })
-}
-
 /** When the metric changed, by how much, and what changed with it. */
-function Changes({ m, points }: { m: MetricTrend; points: TrendPoint[] }) {
+function Changes({ m, points, near }: { m: MetricTrend; points: TrendPoint[]; near: Near }) {
   return (
     <div className="scroll-x">
       <table className="list changes">
         <thead>
           <tr>
             <th scope="col">When</th><th scope="col" className="num">{m.name}</th><th scope="col" className="num">Interval</th>
-            <th scope="col">Verdict</th><th scope="col">Changed at the same time</th><th scope="col">Runs</th>
+            <th scope="col">Verdict</th><th scope="col">What changed too</th><th scope="col">Runs</th>
           </tr>
         </thead>
         <tbody>
@@ -80,8 +77,8 @@ function Changes({ m, points }: { m: MetricTrend; points: TrendPoint[] }) {
                 <td className={fell(c, m) ? 'num strong bad' : 'num strong'}>{c.shift_percent === null ? '–' : formatPercent(c.shift_percent)}</td>
                 <td className="num quiet">{c.low_percent !== null && c.high_percent !== null ? formatInterval(c.low_percent, c.high_percent) : '–'}</td>
                 <td><span title={c.why}><Outcome word={c.verdict} /></span></td>
-                <td><Causes list={c.differs ?? []} /></td>
-                <td className="nowrap">{before?.id && <RunLink id={before.id}>before</RunLink>} {after?.id && <RunLink id={after.id}>after</RunLink>}</td>
+                <td><Causes list={c.differs ?? []} near={near(c)} /></td>
+                <td className="nowrap">{before?.id && <RunLink id={before.id}>before</RunLink>}{before?.id && after?.id && ', '}{after?.id && <RunLink id={after.id}>after</RunLink>}</td>
               </tr>
             )
           })}
@@ -103,13 +100,13 @@ export function causesText(list: Unlike[], fields: Map<string, Field>): string {
   return other(list).map((u) => `${nameOf(fields.get(u.field) ?? { name: u.field })} ${u.first || 'not set'} → ${u.second || 'not set'}`).join(', ')
 }
 
-function Causes({ list }: { list: Unlike[] }) {
+function Causes({ list, near }: { list: Unlike[]; near: string | undefined }) {
   const { fields } = useKnown()
   const nodes = list.find((u) => u.field === 'nodes')
   const text = causesText(list, fields)
   return (
     <>
-      {text || <span className="quiet">no setting or version</span>}
+      {text || near || <span className="quiet">no setting or version</span>}
       {nodes && <span className="quiet" title={`${nodes.first} → ${nodes.second}`}>, other nodes</span>}
     </>
   )

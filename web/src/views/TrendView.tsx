@@ -8,8 +8,9 @@ import { runIds } from '../ids'
 import { Answered } from '../parts/Answered'
 import { FieldSelect } from '../parts/FieldSelect'
 import { update, type State } from '../state'
-import { causesText, fell, pointsOf, Series } from './Series'
 import { ranked, useMetric } from './metrics'
+import { changesOf, keyOf, useNearby, type Change } from './nearby'
+import { causesText, fell, Series } from './Series'
 
 const settings = (f: Field) => ['engine', 'load', 'setting'].includes(f.group)
 
@@ -43,17 +44,20 @@ function Found({ got, scheme }: { got: Trends; scheme: 'light' | 'dark' }) {
   const order = trends.map((_, i) => i).filter((i) => !fold || trends[i]?.verdict !== 'too little data').sort((a, b) => rank(trends[a]) - rank(trends[b]) || (trends[b]?.starts ?? 0) - (trends[a]?.starts ?? 0))
   const newest = (i: number) => got.starts?.[i]?.at(-1)?.id
   const about = useAbout(order.slice(0, Math.max(most, 50)).map(newest))
-  const name = (i: number) => about.get(newest(i) ?? '')
+  const name = (i: number) => about.get(newest(i) ?? '') ?? trends[i]?.test
+  const changes = changesOf(got, order)
+  const nearby = useNearby(changes)
   return (
     <>
       {trends.length === 0
         ? <p className="quiet">No series: a series needs several valid runs of one test and configuration. Widen the filter, or choose a setting above.</p>
-        : <Falls got={got} order={order} name={name} />}
+        : <Falls changes={changes} nearby={nearby} series={order.length} name={name} />}
       {order.slice(0, most).map((i) => {
         const trend = trends[i]
         return trend && (
           <Series
-            key={`${trend.test} ${trend.key}`} trend={trend} starts={got.starts?.[i] ?? []} said={each[i]} scheme={scheme} about={name(i)}
+            key={`${trend.test} ${trend.key}`} trend={trend} index={i} nearby={nearby} starts={got.starts?.[i] ?? []} said={each[i]} scheme={scheme}
+            about={name(i)}
           />
         )
       })}
@@ -67,38 +71,33 @@ function Found({ got, scheme }: { got: Trends; scheme: 'light' | 'dark' }) {
 }
 
 interface FallsProps {
-  got: Trends
-  order: number[]
+  changes: Change[]
+  nearby: Map<string, string>
+  series: number
   name: (i: number) => string | undefined
 }
 
-/** What got worse, the newest first, then how much got better: the answer before the charts. */
-function Falls({ got, order, name }: FallsProps) {
+/** What got worse, the newest first: the answer before the charts. */
+function Falls({ changes, nearby, series, name }: FallsProps) {
   const { fields } = useKnown()
-  const trends = got.report.trends ?? []
-  const changes = order.flatMap((i) => (trends[i]?.metrics ?? []).flatMap((m) => {
-    const points = pointsOf(m, got.starts?.[i] ?? [])
-    return (m.cuts ?? []).map((c) => ({ i, m, c, time: points[c.index]?.time ?? 0 }))
-  }))
-  const falls = changes.filter(({ c, m }) => fell(c, m)).sort((a, b) => b.time - a.time)
+  const time = ({ c, points }: Change) => points[c.index]?.time ?? 0
+  const falls = changes.filter(({ c, m }) => fell(c, m)).sort((a, b) => time(b) - time(a))
   const sure = falls.filter(({ c }) => c.verdict === 'regressed').length
   const better = changes.filter(({ c }) => c.verdict === 'improved').length
-  const metric = changes[0]?.m.name ?? 'The metric'
+  const why = ({ series: i, m, c }: Change) => causesText(c.differs ?? [], fields) || nearby.get(keyOf(i, m, c))
   return (
     <div className="said">
-      <p className="verdict-line">
-        {order.length === 0 ? 'No series has enough data to find a change in.'
-          : `${metric} got worse ${times(sure)} and better ${times(better)}, in ${order.length} series.`}
-        {falls.length > sure && ` ${plural(falls.length - sure, 'more fall')} may be chance.`}
-      </p>
+      <p className="verdict-line">{series === 0 ? 'No series has enough data to find a change in.' : (
+        `${changes[0]?.m.name ?? 'Metric'}: ${plural(sure, 'significant regression').replace(/^0/, 'no')} and ${plural(better, 'improvement').replace(/^0/, 'no')} in ${series} series.`
+      )}</p>
       {falls.length > 0 && (
         <ul className="falls">
-          {falls.slice(0, 10).map(({ i, c, time }) => (
-            <li key={`${i} ${c.index}`}>
-              <b className="bad">{formatPercent(c.shift_percent ?? 0)}</b> on {formatDate(time)}
-              {causesText(c.differs ?? [], fields) ? `, with ${causesText(c.differs ?? [], fields)}` : ', with no change of a setting or version'}
-              {c.verdict === 'watch' && <span className="quiet"> (may be chance)</span>}
-              <span className="quiet">: {name(i) ?? trends[i]?.test}</span>
+          {falls.slice(0, 10).map((x) => (
+            <li key={keyOf(x.series, x.m, x.c)}>
+              <b className="bad">{formatPercent(x.c.shift_percent ?? 0)}</b> on {formatDate(time(x))}
+              {why(x) ? `, with ${why(x)}` : ', with no change of a setting or version'}
+              {x.c.verdict === 'watch' && <span className="quiet"> (may be chance)</span>}
+              <span className="quiet">: {name(x.series)}</span>
             </li>
           ))}
         </ul>
@@ -106,8 +105,6 @@ function Falls({ got, order, name }: FallsProps) {
     </div>
   )
 }
-
-const times = (n: number) => (n === 0 ? 'never' : n === 1 ? 'once' : `${n} times`)
 
 const telling = ['cmd_args.model', 'gpu', 'cmd_args.tensor_parallel_size', 'bench_cmd_args.max_concurrency', 'bench_cmd_args.request_rate']
 
