@@ -1,9 +1,10 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { api, type Compared, type Filter } from '../api'
 import { useKnown } from '../data'
 import { isEmpty, sentence } from '../filter'
-import { withMinus } from '../format'
+import { plural, withMinus } from '../format'
 import { Badge } from '../parts/Badge'
 import { Loading } from '../parts/Loading'
 import { RunLink } from '../parts/RunLink'
@@ -83,6 +84,20 @@ function Side({ name, filter, set, now }: SideProps) {
   )
 }
 
+/** What the comparison found. The runs that it left out come on demand if there are many. */
+function Said({ lines }: { lines: string[] }) {
+  const [all, setAll] = useState(false)
+  const [first, ...rest] = lines
+  const short = rest.join(' ').length < 200
+  return (
+    <div className="said">
+      <p className="verdict-line">{first}</p>
+      {(all || short) && rest.map((line) => <p key={line}>{line}</p>)}
+      {!short && <button type="button" className="plain" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Fewer notes' : plural(rest.length, 'note')}</button>}
+    </div>
+  )
+}
+
 function Result({ got, ids }: { got: Compared; ids: string[] }) {
   const said = got.said ?? []
   const [head, ...rest] = said
@@ -91,9 +106,7 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
   const unusable = (got.report?.runs ?? []).filter((r) => !r.usable && ids.length > 0)
   return (
     <>
-      <div className="said">
-        {(head?.lines?.length ? head.lines : head ? [head.heading] : []).map((line, i) => <p key={i} className={i === 0 ? 'verdict-line' : undefined}>{withMinus(line)}</p>)}
-      </div>
+      <Said lines={(head?.lines?.length ? head.lines : head ? [head.heading] : []).map(withMinus)} />
       {judgements.map((j) => <Judged key={j.test} j={j} lines={rest.find((p) => p.heading.includes(j.test))?.lines ?? []} />)}
       {got.diff ? <Differences d={got.diff} /> : comparisons.map((c, i) => <SettingsApart key={i} c={c} />)}
       {comparisons.map((c, i) => <Numbers key={i} c={c} got={got} />)}

@@ -27,7 +27,7 @@ export function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
             <tbody>
               {metrics.map((m) => (
                 <tr key={m.key}>
-                  <th scope="row">{m.name}{m.unit && <span className="quiet"> {m.unit}</span>}</th>
+                  <th scope="row" className="nowrap">{m.name}{m.unit && <span className="quiet"> {m.unit}</span>}</th>
                   <td className="num">{m.first.median === null ? '–' : formatMeasured(m.first.median)}{m.first.n > 1 && <span className="quiet"> n={m.first.n}</span>}</td>
                   <td className="num">{m.second.median === null ? '–' : formatMeasured(m.second.median)}{m.second.n > 1 && <span className="quiet"> n={m.second.n}</span>}</td>
                   <td className="num strong">{m.shift_percent === null ? '–' : formatPercent(m.shift_percent)}</td>

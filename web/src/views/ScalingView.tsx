@@ -96,6 +96,11 @@ function median(list: number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 0
 }
 
+/** The layout and load of a point, as far as the points of a configuration differ in it. */
+function layoutOf(s: Scaling, p: Scaling['points'][number]) {
+  return loadOf(p.layout).filter((x) => s.points.some((q) => q.layout?.some((y) => y.key === x.key && y.value !== x.value)))
+}
+
 function Numbers({ series, field, colours }: { series: Scaling[]; field: Field; colours: string[] }) {
   const among = series.slice(0, 100).map((s) => s.settings)
   return (
@@ -121,7 +126,7 @@ function Numbers({ series, field, colours }: { series: Scaling[]; field: Field; 
               <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
               <td className="num">{formatMeasured(p.value / p.gpus)}</td>
               <td className="num">{p.low_load && <span className="quiet small">load too low </span>}{percent(p.efficiency)}</td>
-              <td><Settings list={loadOf(p.layout)} other="–" /></td>
+              <td><Settings list={layoutOf(s, p)} other="–" /></td>
               <td className="num">{p.of}</td>
             </tr>
           )))}

@@ -106,7 +106,7 @@ function Causes({ list, near }: { list: Unlike[]; near: string | undefined }) {
   const text = causesText(list, fields)
   return (
     <>
-      {text || near || <span className="quiet">no setting or version</span>}
+      {text || (near ? <><span className="quiet">near</span> {near}</> : <span className="quiet">no setting or version</span>)}
       {nodes && <span className="quiet" title={`${nodes.first} → ${nodes.second}`}>, other nodes</span>}
     </>
   )

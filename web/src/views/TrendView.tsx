@@ -84,7 +84,11 @@ function Falls({ changes, nearby, series, name }: FallsProps) {
   const falls = changes.filter(({ c, m }) => fell(c, m)).sort((a, b) => time(b) - time(a))
   const sure = falls.filter(({ c }) => c.verdict === 'regressed').length
   const better = changes.filter(({ c }) => c.verdict === 'improved').length
-  const why = ({ series: i, m, c }: Change) => causesText(c.differs ?? [], fields) || nearby.get(keyOf(i, m, c))
+  const why = ({ series: i, m, c }: Change) => {
+    const same = causesText(c.differs ?? [], fields)
+    const near = nearby.get(keyOf(i, m, c))
+    return same ? `with ${same}` : near ? `near ${near}` : 'with no change of a setting or version'
+  }
   return (
     <div className="said">
       <p className="verdict-line">{series === 0 ? 'No series has enough data to find a change in.' : (
@@ -95,7 +99,7 @@ function Falls({ changes, nearby, series, name }: FallsProps) {
           {falls.slice(0, 10).map((x) => (
             <li key={keyOf(x.series, x.m, x.c)}>
               <b className="bad">{formatPercent(x.c.shift_percent ?? 0)}</b> on {formatDate(time(x))}
-              {why(x) ? `, with ${why(x)}` : ', with no change of a setting or version'}
+              {`, ${why(x)}`}
               {x.c.verdict === 'watch' && <span className="quiet"> (may be chance)</span>}
               <span className="quiet">: {name(x.series)}</span>
             </li>

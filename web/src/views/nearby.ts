@@ -67,7 +67,7 @@ function closest({ c, points }: Change, value: Read, write: (v: string | number)
   for (const d of steps) {
     const [before, after] = [value(c.index + d - 1), value(c.index + d)]
     if (before == null || after == null || before === after || !points[c.index + d]) continue
-    return `${write(before)} → ${write(after)}, ${plural(Math.abs(d), 'run')} ${d < 0 ? 'earlier' : 'later'}`
+    return `${write(before)} → ${write(after)} (${plural(Math.abs(d), 'run')} ${d < 0 ? 'earlier' : 'later'})`
   }
   return undefined
 }
