@@ -93,7 +93,8 @@ const percent = (x: number) => `${Math.round(x * 100)}\u00a0%`
 
 function median(list: number[]): number {
   const sorted = [...list].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
+  const half = sorted.length >> 1
+  return sorted.length % 2 ? (sorted[half] ?? 0) : ((sorted[half - 1] ?? 0) + (sorted[half] ?? 0)) / 2
 }
 
 /** The layout and load of a point, as far as the points of a configuration differ in it. */

@@ -95,7 +95,7 @@ function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
       const longest = Math.max(0, ...(rows.columns[i] ?? []).map((v) => formatValue(v, f).length))
       const words = (f ? nameOf(f) : name).split(/(?<=[_ ])/)
       const head = Math.max(...words.map((w) => w.length), Math.ceil(words.join('').length / 2), f?.unit ? f.unit.length + 2 : 0)
-      const wide = name === 'verdict' ? Math.min(240, Math.max(92, 80 + 7.2 * Math.max(0, ...rows.ids.map((_, at) => whyOf(rows, at, known).length)))) : Math.min(name === 'case' ? 200 : 210, Math.max(longest * (longest < 20 ? 8 : 7.4), head * 7.6, 40) + 22)
+      const wide = name === 'verdict' ? Math.min(172, Math.max(92, 80 + 7.2 * Math.max(0, ...rows.ids.map((_, at) => whyOf(rows, at, known).length)))) : Math.min(name === 'case' ? 210 : 205, Math.max(longest * (f?.kind === 'time' ? 7 : longest < 20 ? 8 : 7.4), head * 7.6, 40) + 22)
       kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
     })
     return new Map(kept.current)
