@@ -91,7 +91,7 @@ export function format(s: State): string {
   put('runs', s.runs.length ? s.runs.join('~') : undefined)
   put('a', s.a && JSON.stringify(s.a))
   put('b', s.b && JSON.stringify(s.b))
-  put('run', s.run)
+  put('run', s.view === 'run' ? s.run : undefined)
   put('theme', s.theme)
   // Braces, quotes and the like need no escape in a query; a link stays legible.
   const text = q.toString().replace(/%7B|%7D|%5B|%5D|%3A|%2C|%7E/g, decodeURIComponent)
