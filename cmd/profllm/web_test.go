@@ -39,6 +39,11 @@ func TestWebViews(t *testing.T) { web(t, "views") }
 // covers: DASH-1, DASH-12, UI-12, UI-13, UI-14, UI-15
 func TestWebUpload(t *testing.T) { web(t, "upload") }
 
+// A rehearsed run with its files: charts of engines, GPUs and nodes over time in both themes, traces, files.
+//
+// covers: UI-9, UC-7, API-14
+func TestWebRun(t *testing.T) { web(t, "run") }
+
 // axe finds nothing in any view and theme; the keyboard alone; 390 pixels.
 //
 // covers: SM-5

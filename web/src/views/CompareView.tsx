@@ -101,7 +101,7 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
           <h2>Not compared</h2>
           <ul className="lines">
             {unusable.map((r) => (
-              <li key={r.dir}>{r.run_id ? <RunLink id={r.run_id}>{r.label}</RunLink> : r.label} <Badge word="invalid" text={r.verdict} /> {r.reason}</li>
+              <li key={r.dir}><MaybeLink id={got.ids?.[r.dir]}>{r.label}</MaybeLink> <Badge word="invalid" text={r.verdict} /> {r.reason}</li>
             ))}
           </ul>
         </section>
@@ -109,6 +109,11 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
       {got.diff ? <Differences d={got.diff} /> : comparisons.map((c, i) => <SettingsApart key={i} c={c} />)}
     </>
   )
+}
+
+/** A link to a run, if its id is known. */
+function MaybeLink({ id, children }: { id: string | undefined; children: string }) {
+  return id ? <RunLink id={id}>{children}</RunLink> : children
 }
 
 /** The verdict on two sides: each metric with its shift and interval. */
@@ -162,7 +167,6 @@ const goodness = (verdict: string) => (verdict === 'improved' ? true : verdict =
 
 /** The numbers of every run; the best of each row is bold. */
 function Metrics({ c, got }: { c: Comparison; got: Compared }) {
-  const ids = new Map((got.report?.runs ?? []).map((r) => [r.dir, r]))
   return (
     <section>
       <h2>Numbers{c.kind && <> <span className="badge simulated">{c.kind}</span></>}</h2>
@@ -171,14 +175,11 @@ function Metrics({ c, got }: { c: Comparison; got: Compared }) {
           <thead>
             <tr>
               <th scope="col">Metric</th>
-              {(c.columns ?? []).map((col) => {
-                const run = ids.get(col.dir)
-                return (
-                  <th key={col.name} scope="col" className="num" title={col.label}>
-                    {run?.run_id ? <RunLink id={run.run_id}>{col.name}</RunLink> : col.name}<br /><Badge word={col.verdict} />
-                  </th>
-                )
-              })}
+              {(c.columns ?? []).map((col) => (
+                <th key={col.name} scope="col" className="num" title={col.label}>
+                  <MaybeLink id={got.ids?.[col.dir]}>{col.name}</MaybeLink><br /><Badge word={col.verdict} />
+                </th>
+              ))}
               {c.columns?.length === 2 && <th scope="col" className="num">Difference</th>}
             </tr>
           </thead>

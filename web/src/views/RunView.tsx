@@ -9,7 +9,7 @@ import { Badge } from '../parts/Badge'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
 import { update, type State } from '../state'
-import { OverTimeCharts, Traces } from './RunFiles'
+import { Folder, OverTimeCharts, Traces } from './RunFiles'
 import { download } from './TableView'
 
 /** Everything that is known of one run. */
@@ -61,10 +61,7 @@ function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light
       <OverTimeCharts id={e.id} scheme={scheme} />
       <Facts values={e.values ?? {}} />
       <Traces id={e.id} />
-      <section>
-        <h2>Folder</h2>
-        <p><code className="wrap">{e.dir}</code></p>
-      </section>
+      <Folder dir={e.dir} files={e.files ?? []} more={e.more_files === true} />
     </article>
   )
 }
