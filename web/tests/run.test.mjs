@@ -1,7 +1,7 @@
 // One run with its files on the server: what was sampled over time, traces, the list of files.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
@@ -101,6 +101,21 @@ test('run', async (t) => {
     await page.getByText(`${files.length} files, `).click()
     await page.locator('.files tr', { hasText: 'telemetry/gpu-' }).waitFor()
     assert.equal(await page.locator('.files tbody tr').count(), files.length)
+  })
+
+  await t.test('another run with the same run id is compared and opened', async (t) => {
+    const { record } = await ask(address, `api/data/experiments/${id}`)
+    const twin = join(results, '../twin')
+    mkdirSync(twin)
+    writeFileSync(join(twin, 'result.json'), JSON.stringify({ ...record, suite: 'another' }))
+    const both = await serve(t, [results, twin])
+    const page = await open(t, b, `${both.address}?view=compare&runs=${id}&runs=${id}~2`, { expected: ['404'] })
+    const links = page.locator('.view a[href*="run="]').filter({ hasNotText: 'table' })
+    await page.locator('.verdict-line').waitFor()
+    const linked = await links.evaluateAll((list) => list.map((a) => new URL(a.href).searchParams.get('run')))
+    assert.deepEqual([...new Set(linked)].sort(), [id, `${id}~2`])
+    await links.last().click()
+    await page.getByText('suite another').waitFor()
   })
 
   await t.test('without the folder, the page says so', async (t) => {
