@@ -473,7 +473,9 @@ export const api = {
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>
     post<{ ids: string[] | null; kind: string }>('api/analysis/pareto', body, s),
-  csv: async (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => (await send('api/export/csv', body)).blob(),
+  /** The matching runs as a file; without fields, with all that any run has. */
+  saved: async (format: 'csv' | 'json', body: { filter?: Filter; fields?: string[]; sort?: Order[] }) =>
+    (await send(`api/export/${format}`, body)).blob(),
   uploadStatus: (id: string, s?: AbortSignal) => get<UploadJob>(`api/upload/status/${one(id)}`, s),
   traceURL: (id: string, path: string) => `api/export/traces/${one(id)}?path=${one(path)}`,
 }

@@ -35,6 +35,11 @@ test('views', async (t) => {
     const lines = readFileSync(await file.path(), 'utf8').trim().split(/\r?\n/)
     assert.equal(lines.length, n + 1)
     assert.match(lines[0], /^run_id,case,verdict,kind,timestamp/)
+    await page.getByRole('button', { name: 'All fields' }).click()
+    const [all] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'All fields as JSON' }).click()])
+    const runs = JSON.parse(readFileSync(await all.path(), 'utf8'))
+    assert.equal(runs.length, n)
+    assert.ok(runs.every((r) => r.verdict === 'suspect' && Object.keys(r).length > 60))
   })
 
   await t.test('the scatter draws points and lists the frontier of the API', async (t) => {
