@@ -5,6 +5,7 @@ import { Strip } from './bar/Strip'
 import { useAnswer, useKnown } from './data'
 import { FacetPanel } from './facets/FacetPanel'
 import { Head } from './Head'
+import { useDrawn } from './marks'
 import { Trouble } from './parts/Trouble'
 import { useAddress, type State } from './state'
 import { CapacityView } from './views/CapacityView'
@@ -28,6 +29,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const state = useAddress()
   const known = useKnown()
   const answer = useAnswer(state, known)
+  useDrawn('profllm:answer', answer.isPlaceholderData ? undefined : answer.data)
   const [facets, setFacets] = useState(false) // the panel, on narrow screens
   const close = useCallback(() => setFacets(false), [])
   useEffect(() => {

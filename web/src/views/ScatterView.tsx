@@ -9,6 +9,7 @@ import { axes, mostPoints, pointFields, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
 import { runIds } from '../ids'
+import { useDrawn } from '../marks'
 import { Verdict } from '../parts/Badge'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
@@ -129,6 +130,7 @@ function useFrontier(state: State, points: Point[], a: Axes): { points: Point[];
     const all = new Map([...pointsOf(rest.data?.rows, a).map((p) => [p.id, p] as const), ...byId])
     return wanted.flatMap((id) => all.get(id) ?? []).sort((p, q) => p.x - q.x)
   }, [ids.data, rest.data, byId])
+  useDrawn('profllm:frontier', ids.isPlaceholderData || (lacking && !rest.data) ? undefined : list)
   return { points: list, kind: ids.data?.kind ?? '', error: ids.error }
 }
 
