@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -145,34 +146,46 @@ func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, er
 	if in.Body.Filter != nil {
 		f.And = append(f.And, *in.Body.Filter)
 	}
-	points, ids := map[string][]pareto.Point{}, map[string][]string{}
-	rows := &query.Rows{Fields: append(axes, "kind"), Sort: []query.Order{{Field: axes[0]}}}
-	for t, err := range d.pages(ctx, f, rows) {
-		if err != nil {
-			return nil, err
-		}
-		for i, id := range t.IDs {
-			if x, y := t.Columns[0][i], t.Columns[1][i]; x.IsNumber() && y.IsNumber() {
-				kind := t.Columns[2][i].Text
-				points[kind] = append(points[kind], pareto.Point{PerUser: x.Number * signs[0], PerGPU: y.Number * signs[1]})
-				ids[kind] = append(ids[kind], id)
+	best := map[string]*pareto.Best[runAt]{} // by kind
+	err = d.store.Each(ctx, f, append(axes, "kind", "timestamp"), func(id []byte, v []field.Value) {
+		if x, y := v[0], v[1]; x.IsNumber() && y.IsNumber() {
+			b := best[v[2].Text]
+			if b == nil {
+				b = &pareto.Best[runAt]{}
+				best[v[2].Text] = b
 			}
+			b.Add(pareto.Point{PerUser: x.Number * signs[0], PerGPU: y.Number * signs[1]},
+				func() runAt { return runAt{string(id), v[3].Number} })
 		}
+	})
+	if err != nil {
+		return nil, failed(err)
 	}
 	a := &paretoAnswer{}
 	a.Body.IDs, a.Body.Kind = []string{}, records.Measured.Word()
-	if len(points[a.Body.Kind]) == 0 {
-		for _, kind := range slices.Sorted(maps.Keys(points)) {
-			if len(points[kind]) > len(points[a.Body.Kind]) {
-				a.Body.Kind = kind
+	if best[a.Body.Kind] == nil {
+		most := 0
+		for _, kind := range slices.Sorted(maps.Keys(best)) {
+			if n := best[kind].Len(); n > most {
+				a.Body.Kind, most = kind, n
 			}
 		}
 	}
-	for _, i := range pareto.Frontier(points[a.Body.Kind]) {
-		a.Body.IDs = append(a.Body.IDs, ids[a.Body.Kind][i])
+	if b := best[a.Body.Kind]; b != nil {
+		for _, r := range b.Frontier(newestFirst) {
+			a.Body.IDs = append(a.Body.IDs, r.id)
+		}
 	}
 	return a, nil
 }
+
+// runAt is a run and when it began.
+type runAt struct {
+	id   string
+	time float64
+}
+
+func newestFirst(a, b runAt) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.id, b.id)) }
 
 // betterSides gives 1 for each metric of which more is better, -1 for others.
 func betterSides(names []string) ([]float64, error) {

@@ -150,6 +150,35 @@ func (x *asking) table(ctx context.Context, rows query.Rows, where expr) (*query
 	return t, err
 }
 
+// Scan calls visit for every run that meets a filter, in any order, with its values of some fields. visit keeps
+// neither the id nor the slice of values.
+func (s *Store) Scan(
+	ctx context.Context, f *filter.Filter, fields []string, visit func(id []byte, values []field.Value),
+) error {
+	q := query.Query{Filter: f, Rows: &query.Rows{Fields: fields}}
+	if err := q.Check(); err != nil {
+		return err
+	}
+	return s.ask(ctx, func(x *asking) error {
+		columns := []expr{raw("b.id")}
+		for _, name := range fields {
+			v := x.value(name, x.seen)
+			columns = append(columns, v.number, v.text)
+		}
+		read, values := newReader(len(fields)), make([]field.Value, len(fields))
+		return x.rows(ctx, func(r *sql.Rows) error {
+			if err := r.Scan(read.into...); err != nil {
+				return err
+			}
+			for i := range values {
+				values[i] = read.value(i)
+			}
+			visit([]byte(read.id), values)
+			return nil
+		}, format("SELECT %s FROM benchmark_runs b WHERE %s", joined(columns, ", "), s.where(f, x.seen)))
+	})
+}
+
 // reader takes an id and pairs of a number and a text from rows.
 type reader struct {
 	id      string

@@ -80,12 +80,21 @@ async function measure(browser, view) {
   await drawn(page, 0, 'profllm:answer')
   if (view === 'scatter') await drawn(page, 0, 'profllm:frontier')
   const list = []
+  const cdp = await context.newCDPSession(page)
+  await cdp.send('Performance.enable', { timeDomain: 'threadTicks' }) // processor time, which other programs hardly disturb
+  const cpu = async () => {
+    const { metrics } = await cdp.send('Performance.getMetrics')
+    const of = (name) => metrics.find((m) => m.name === name).value * 1000
+    return { task: of('TaskDuration'), script: of('ScriptDuration'), layout: of('LayoutDuration') + of('RecalcStyleDuration') }
+  }
   for (let i = 0; i < clicks; i++) {
     await page.waitForTimeout(300) // what the last click left behind is not measured
     const from = await page.evaluate(() => performance.now())
+    const before = await cpu()
     const [what] = await choose(page, i)
     await drawn(page, from, 'profllm:answer')
     if (view === 'scatter') await drawn(page, from, 'profllm:frontier')
+    const after = await cpu()
     const { notes: n, marks, asked } = await page.evaluate((since) => window.benchSince(since), from)
     const began = n.find((x) => x.what === 'up' || x.what === 'click').at
     const request = asked.find((a) => a.url.includes('filters/apply'))
@@ -97,6 +106,7 @@ async function measure(browser, view) {
       total: at - began, ask: request?.start - began, store: parsed?.took, wait: request?.first - request?.start,
       body: request?.end - request?.first, lag: parsed?.from - request?.end, parse: parsed?.at - parsed?.from,
       draw: at - parsed?.at, kB: request?.bytes / 1000, // not a number where the page had the answer
+      task: after.task - before.task, script: after.script - before.script, layout: after.layout - before.layout,
       frontier: frontier ? frontier.at - began : Number.NaN,
     })
   }
@@ -126,15 +136,15 @@ for (const key of ['paint', 'options', 'answer']) out[`start-${key}-p50-ms`] = q
 for (const view of ['table', 'scatter']) {
   const list = await measure(browser, view)
   console.error(`${view}: click to picture in ms; load ${loadavg()[0].toFixed(1)}`)
-  console.error(' total   ask  wait (store) body   lag parse  draw    kB  frontier  matches  click')
+  console.error(' total   ask  wait (store) body   lag parse  draw  CPU (script layout)    kB  frontier  matches  click')
   for (const c of list) {
     const n = (x, w = 5) => (Number.isFinite(x) ? x.toFixed(0) : '–').padStart(w)
-    console.error(`${n(c.total, 6)} ${n(c.ask)} ${n(c.wait)} ${n(c.store, 7)} ${n(c.body)} ${n(c.lag)} ${n(c.parse)} ${n(c.draw)} ${n(c.kB)} ${n(c.frontier, 9)} ${c.matches.padStart(9)}  ${c.what.slice(0, 50)}`)
+    console.error(`${n(c.total, 6)} ${n(c.ask)} ${n(c.wait)} ${n(c.store, 7)} ${n(c.body)} ${n(c.lag)} ${n(c.parse)} ${n(c.draw)} ${n(c.task)} ${n(c.script, 7)} ${n(c.layout, 6)} ${n(c.kB, 6)} ${n(c.frontier, 9)} ${c.matches.padStart(9)}  ${c.what.slice(0, 50)}`)
   }
   for (const key of view === 'scatter' ? ['total', 'frontier'] : ['total']) {
     for (const q of [0.5, 0.95]) out[`${view}-${key === 'total' ? 'picture' : key}-p${q * 100}-ms`] = quantile(list.map((c) => c[key]), q)
   }
-  for (const key of ['store', 'wait', 'parse', 'draw', 'kB']) out[`${view}-${key}-p50${key === 'kB' ? '' : '-ms'}`] = quantile(list.map((c) => c[key]), 0.5)
+  for (const key of ['store', 'wait', 'parse', 'draw', 'task', 'kB']) out[`${view}-${key}-p50${key === 'kB' ? '' : '-ms'}`.replace('task', 'page-cpu')] = quantile(list.map((c) => c[key]), 0.5)
 }
 await browser.close()
 console.log(JSON.stringify(out))
