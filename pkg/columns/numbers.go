@@ -179,21 +179,38 @@ func (c *numbers) without(others []uint16, gaps bool) (n int, sum float64, ok bo
 	return n, sum, math.Abs(sum) >= math.Abs(c.sums.sum)/16 && !math.IsInf(sum, 0)
 }
 
-// extend takes the smallest and the largest number that is chosen into sums.
-func (c *numbers) extend(s *sums, chosen *rowBits) {
-	if c.sums.low < s.low {
-		for _, r := range c.order[:c.n] {
+// extend takes the smallest and the largest number that is chosen into sums. rows are those chosen, or nil if
+// they are not listed and many: then one of the first in order is most probably among them.
+func (c *numbers) extend(s *sums, chosen *rowBits, rows []uint16) {
+	steps := c.n // that cost no more than to look at all rows
+	if rows != nil {
+		steps = min(c.n, len(rows))
+	}
+	low, high := c.sums.low < s.low, c.sums.high > s.high
+	if low {
+		for _, r := range c.order[:steps] {
 			if chosen.has(r) {
-				s.low = min(s.low, c.x[r&mask])
+				s.low, low = min(s.low, c.x[r&mask]), false
 				break
 			}
 		}
 	}
-	if c.sums.high > s.high {
-		for i := c.n - 1; i >= 0; i-- {
+	if high {
+		for i := c.n - 1; i >= c.n-steps; i-- {
 			if r := c.order[i&mask]; chosen.has(r) {
-				s.high = max(s.high, c.x[r&mask])
+				s.high, high = max(s.high, c.x[r&mask]), false
 				break
+			}
+		}
+	}
+	if low || high {
+		for _, r := range rows { // no comparison with NaN holds
+			x := c.x[r&mask]
+			if x < s.low {
+				s.low = x
+			}
+			if x > s.high {
+				s.high = x
 			}
 		}
 	}

@@ -76,7 +76,10 @@ func TestOrder(t *testing.T) {
 				want.low, want.high = min(want.low, x), max(want.high, x)
 			}
 		}
-		c.extend(&got, &chosen)
+		c.extend(&got, &chosen, nil)
+		require.Equal(t, want, got)
+		got = noSums()
+		c.extend(&got, &chosen, chosen.list([]uint16{}))
 		require.Equal(t, want, got)
 	}
 }

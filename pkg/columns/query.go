@@ -87,15 +87,14 @@ func (t *Table) sumsOf(p *numberPart, of *choice) sums {
 			all.join(c.sums)
 			continue
 		}
-		bits, gaps := &of.chosen.bits[i], c.n < t.lives[i]
-		c.extend(&all, bits)
+		bits, rows, gaps := &of.chosen.bits[i], of.chosen.rows[i], c.n < t.lives[i]
+		c.extend(&all, bits, rows)
 		if of.others != nil && n > t.lives[i]/2 {
 			if n, sum, ok := c.without(of.others.rows[i], gaps); ok {
 				all.n, all.sum = all.n+n, all.sum+sum
 				continue
 			}
 		}
-		rows := of.chosen.rows[i]
 		if rows == nil {
 			rows = bits.list(room[:0])
 		}

@@ -44,10 +44,15 @@ const quantile = (list, q) => {
 
 /** Waits until the page has drawn the answer to what changed after a moment, and says when. */
 async function drawn(page, from, mark) {
-  const found = await page.waitForFunction(
-    ([since, name]) => performance.getEntriesByName(name).find((m) => m.startTime > since)?.startTime,
-    [from, mark], { timeout: 120_000, polling: 20 })
-  return found.jsonValue()
+  return page.evaluate(([since, name]) => new Promise((done) => { // without asking again and again, which would take time as well
+    new PerformanceObserver((list, o) => {
+      const found = list.getEntriesByName(name).find((m) => m.startTime > since)
+      if (found) {
+        o.disconnect()
+        done(found.startTime)
+      }
+    }).observe({ type: 'mark', buffered: true })
+  }), [from, mark])
 }
 
 let seed = 7

@@ -1,4 +1,6 @@
 import { ActionIcon, Tooltip } from '@mantine/core'
+import { useIsFetching } from '@tanstack/react-query'
+import { memo } from 'react'
 import { useKnown } from './data'
 import { plural } from './format'
 import { link, update, type State, type View } from './state'
@@ -12,10 +14,10 @@ const tabs: { view: View; name: string }[] = [
 interface Props {
   state: State
   scheme: 'light' | 'dark'
-  busy: boolean
 }
 
-export function Head({ state, scheme, busy }: Props) {
+// Drawn again only if the address changes, not with each answer.
+export const Head = memo(function Head({ state, scheme }: Props) {
   const { options } = useKnown()
   const other = scheme === 'dark' ? 'light' : 'dark'
   return (
@@ -49,9 +51,15 @@ export function Head({ state, scheme, busy }: Props) {
           </svg>
         </ActionIcon>
       </Tooltip>
-      <span className={busy ? 'busy on' : 'busy'} aria-hidden="true" />
+      <Busy />
     </header>
   )
+})
+
+/** Shows that the question of the page is under way. */
+function Busy() {
+  const asking = useIsFetching({ queryKey: ['apply'] }) > 0
+  return <span className={asking ? 'busy on' : 'busy'} aria-hidden="true" />
 }
 
 /** Follows a link inside the page; with a modifier key, the browser opens it elsewhere. */

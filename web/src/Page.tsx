@@ -1,4 +1,3 @@
-import { Button } from '@mantine/core'
 import { useCallback, useEffect, useState } from 'react'
 import { FilterBar } from './bar/FilterBar'
 import { Strip } from './bar/Strip'
@@ -32,6 +31,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   useDrawn('profllm:answer', answer.isPlaceholderData ? undefined : answer.data)
   const [facets, setFacets] = useState(false) // the panel, on narrow screens
   const close = useCallback(() => setFacets(false), [])
+  const openFacets = useCallback(() => setFacets(true), [])
   useEffect(() => {
     document.title = `${names[state.view]} · profllm`
   }, [state.view])
@@ -40,7 +40,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const empty = known.options.runs === 0 && state.view !== 'upload'
   return (
     <div className="page">
-      <Head state={state} scheme={scheme} busy={answer.isFetching} />
+      <Head state={state} scheme={scheme} />
       {empty ? <EmptyStore /> : (
         <div className="body">
           {filtered && <FacetPanel state={state} answer={answer.data} open={facets} close={close} />}
@@ -48,9 +48,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
             {state.view !== 'run' && <h1 className="sr">{names[state.view]}</h1>}
             {filtered && (
               <>
-                <FilterBar state={state}>
-                  <Button className="narrow" size="xs" variant="default" onClick={() => setFacets(true)}>Filters</Button>
-                </FilterBar>
+                <FilterBar state={state} openFacets={openFacets} />
                 <Strip state={state} answer={answer.data} />
               </>
             )}
@@ -73,7 +71,7 @@ interface ViewProps {
 
 function View({ state, answer, stale, scheme }: ViewProps) {
   switch (state.view) {
-    case 'scatter': return <ScatterView state={state} answer={answer} scheme={scheme} />
+    case 'scatter': return <ScatterView state={state} answer={answer} stale={stale} scheme={scheme} />
     case 'trend': return <TrendView state={state} scheme={scheme} />
     case 'impact': return <ImpactView state={state} />
     case 'scaling': return <ScalingView state={state} scheme={scheme} />
