@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +22,7 @@ import (
 // madeUp are made-up runs in memory, as many as PROFLLM_BENCH_RUNS says, over a store without any: their
 // records alone would be 5 GB.
 func madeUp(b *testing.B) *Live {
-	n, err := strconv.Atoi(os.Getenv("PROFLLM_BENCH_RUNS"))
-	if os.Getenv("PROFLLM_BENCH_RUNS") == "" {
-		n, err = 1_000_000, nil
-	}
-	require.NoError(b, err)
+	n := benchRuns(b, 1_000_000)
 	s, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "runs.db"), store.Options{Create: true})
 	require.NoError(b, err)
 	b.Cleanup(func() { s.Close() })
