@@ -77,7 +77,7 @@ func (p *numberPart) put(row uint32, x float64) {
 		}
 		p.chunks[i].x = new([size]float64)
 		for at := range p.chunks[i].x {
-			p.chunks[i].x[at] = math.NaN()
+			p.chunks[i].x[at] = math.Float64frombits(nothing)
 		}
 		if p.binned {
 			p.chunks[i].bins = new([size]uint8)
@@ -100,7 +100,7 @@ func (p *numberPart) put(row uint32, x float64) {
 func (p *numberPart) clear(row uint32) {
 	c := &p.chunks[row>>shift]
 	x := c.x[row&mask]
-	c.x[row&mask] = math.NaN()
+	c.x[row&mask] = math.Float64frombits(nothing)
 	c.n--
 	c.summed, p.stale = false, true
 	p.many.known = false
@@ -234,8 +234,8 @@ func (c *numbers) sum(rows []uint16, gaps bool) (n int, sum float64) {
 	return n, w + x + (y + z)
 }
 
-// nothing are the bits of the number of a row that has none.
-var nothing = math.Float64bits(math.NaN())
+// nothing are the bits of the NaN that a row without a number has.
+const nothing = 0x7FF8000000000001
 
 // orZero is a number, 0 for none, without a branch that the processor could foresee wrongly.
 func orZero(x float64) (y float64, none int) {
