@@ -30,10 +30,10 @@ export function TableView({ state, answer, stale }: Props) {
   const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
   const total = Math.min(answer?.matches ?? 0, mostRows)
   const scroll = useRef<HTMLDivElement>(null)
-  const { first, last } = useWindow(scroll, rowHeight, total)
+  const { first, last, top } = useWindow(scroll, rowHeight, total)
   const question = JSON.stringify([state.filter, state.sort])
   useEffect(() => {
-    if (scroll.current) scroll.current.scrollTop = 0
+    if (top.current > 0 && scroll.current) scroll.current.scrollTop = 0 // which makes the browser lay out the page at once
   }, [question])
 
   const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
