@@ -24,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,6 +42,8 @@ const (
 	maxName      = 512
 	maxPart      = 255 // of a name; file systems of Linux take no longer one
 	maxDepth     = 16
+	maxEntries   = 100_000            // of an archive
+	maxNames     = 32 << 20           // bytes, of all names in an archive
 	kept         = 7 * 24 * time.Hour // of the status of one that is done
 )
 
@@ -51,6 +54,8 @@ type State string
 const (
 	Queued  State = "queued"
 	Running State = "running"
+	Waiting State = "waiting" // for the next try, after an error of the server or its store
+	Failed  State = "failed"  // given up until the server starts again; its files are kept
 	Done    State = "done"
 )
 
@@ -62,6 +67,12 @@ type Status struct {
 	Done  int       `json:"done"`  // files, archives and folders that were read
 	Total int       `json:"total"` // of them
 	Files []File    `json:"files"`
+	// Trouble is why an upload waits or failed: an error of the server, not of what was sent.
+	Trouble string     `json:"trouble,omitempty"`
+	Tries   int        `json:"tries,omitempty"`    // that ended in trouble
+	NextTry *time.Time `json:"next_try,omitempty"` // of one that waits
+	// Starts counts the servers that began with this upload and were killed.
+	Starts int `json:"starts,omitempty"`
 }
 
 // File is what became of one file, archive or folder.
@@ -104,6 +115,9 @@ type Spool struct {
 	wake    chan struct{}
 	held    func() error // fails once another program has the folder
 	release func() error
+
+	mu    sync.Mutex
+	tried map[string]*attempt // uploads in trouble, by job
 }
 
 // The errors of an upload that is refused.
@@ -149,6 +163,9 @@ func Open(dir string, o Options) (*Spool, error) {
 	}
 	return s, nil
 }
+
+// Bytes is how many bytes one upload may have.
+func (s *Spool) Bytes() int64 { return s.opts.Bytes }
 
 // makeDir makes a folder whose name is on disk, unless it is there.
 func makeDir(dir string) error {
@@ -222,14 +239,14 @@ func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, err
 		case err != nil:
 			return nil, err
 		case len(names) == MaxFiles:
-			return nil, fmt.Errorf("%w: more than %d files", ErrTooLarge, MaxFiles)
+			return nil, fmt.Errorf("%.200q: %w: more than %d files", name, ErrTooLarge, MaxFiles)
 		}
 		n, err := write(filepath.Join(dir, filepath.FromSlash(name)), f, left)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%.200q: %w", name, err)
 		}
 		if left -= n; left < 0 {
-			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, s.opts.Bytes)
+			return nil, fmt.Errorf("%.200q: %w: more than %d bytes", name, ErrTooLarge, s.opts.Bytes)
 		}
 		names = append(names, name)
 	}
@@ -317,7 +334,11 @@ func (s *Spool) Status(job string) (*Status, error) {
 		return nil, err
 	}
 	st := &Status{}
-	return st, json.Unmarshal(data, st)
+	if err := json.Unmarshal(data, st); err != nil {
+		return st, err
+	}
+	s.addTrouble(st)
+	return st, nil
 }
 
 func (s *Spool) writeStatus(dir string, st *Status) error {
