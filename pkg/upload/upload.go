@@ -10,6 +10,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -104,8 +105,11 @@ type Options struct {
 	// Put stores runs; when it returns without an error, they are on disk.
 	Put   func(context.Context, []records.Run) ([]Outcome, error)
 	Bytes int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
-	Now   func() time.Time
-	Log   func(format string, args ...any)
+	Files int   // of one upload; 0: MaxFiles
+	// Entries is how many files and folders an archive may have; 0: 100,000.
+	Entries int
+	Now     func() time.Time
+	Log     func(format string, args ...any)
 }
 
 // Spool takes uploads and works them off.
@@ -135,9 +139,7 @@ const leaseLimit = 5 * time.Minute
 // Open opens the spool in a folder, which is made if it is missing. Only one program at a time can
 // have it open: for others, the error is a [lease.HeldError].
 func Open(dir string, o Options) (*Spool, error) {
-	if o.Bytes == 0 {
-		o.Bytes = DefaultBytes
-	}
+	o.Bytes, o.Files, o.Entries = cmp.Or(o.Bytes, DefaultBytes), cmp.Or(o.Files, MaxFiles), cmp.Or(o.Entries, maxEntries)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -238,8 +240,8 @@ func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, err
 		switch {
 		case err != nil:
 			return nil, err
-		case len(names) == MaxFiles:
-			return nil, fmt.Errorf("%.200q: %w: more than %d files", name, ErrTooLarge, MaxFiles)
+		case len(names) == s.opts.Files:
+			return nil, fmt.Errorf("%.200q: %w: more than %d files", name, ErrTooLarge, s.opts.Files)
 		}
 		n, err := write(filepath.Join(dir, filepath.FromSlash(name)), f, left)
 		if err != nil {

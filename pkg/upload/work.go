@@ -212,7 +212,7 @@ func (s *Spool) runs(ctx context.Context, r *reader) (runs []records.Run, err er
 	}()
 	if archive.Is(r.from) {
 		to, err := archive.Restore(ctx, r.from, r.work, archive.Options{Private: true,
-			Limits: archive.Limits{Bytes: s.opts.Bytes, Entries: maxEntries, Names: maxNames}})
+			Limits: archive.Limits{Bytes: s.opts.Bytes, Entries: s.opts.Entries, Names: maxNames}})
 		if err != nil {
 			if ofMachine(err) {
 				r.fault = err
