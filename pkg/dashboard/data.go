@@ -76,7 +76,7 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 	}
 	rows := &query.Rows{Fields: in.Fields, Offset: in.Offset, Limit: in.Limit}
 	if len(rows.Fields) == 0 {
-		rows.Fields = slices.Clone(firstColumns)
+		rows.Fields = slices.Clone(query.First.Columns)
 	}
 	if in.Sort != "" {
 		name, down := strings.CutPrefix(in.Sort, "-")
@@ -155,7 +155,7 @@ func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAns
 	}
 	counted := []string{"status", "verdict", "kind"}
 	got, err := d.store.Query(ctx, query.Query{
-		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp"}, firstMetrics...),
+		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp"}, query.First.Metrics...),
 	})
 	if err != nil {
 		return nil, failed(err)

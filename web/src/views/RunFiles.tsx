@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import { Problem, api, type OverTime, type Track } from '../api'
+import { Problem, type OverTime, type Track } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { overTimeOption } from '../charts/overtime'
 import { formatBytes, plural } from '../format'
+import { server } from '../http'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
 
@@ -13,7 +14,7 @@ const gone = (error: Error | null) => error instanceof Problem && error.status =
 
 /** What engines and GPUs did over time. Runs whose files are elsewhere have none. */
 export function OverTimeCharts({ id, scheme }: { id: string; scheme: 'light' | 'dark' }) {
-  const got = useQuery({ queryKey: ['series', id], queryFn: ({ signal }) => api.series(id, signal), retry: false })
+  const got = useQuery({ queryKey: ['series', id], queryFn: ({ signal }) => server.series(id, signal), retry: false })
   const groups = useMemo(() => {
     const map = new Map<string, Track[]>()
     for (const t of got.data?.tracks ?? []) {
@@ -48,7 +49,7 @@ function Group({ name, tracks, all, scheme }: { name: string; tracks: Track[]; a
 
 /** Traces that a profiler left. */
 export function Traces({ id }: { id: string }) {
-  const got = useQuery({ queryKey: ['traces', id], queryFn: ({ signal }) => api.traces(id, signal), retry: false })
+  const got = useQuery({ queryKey: ['traces', id], queryFn: ({ signal }) => server.traces(id, signal), retry: false })
   const list = got.data?.traces ?? []
   if (list.length === 0) return null
   return (
@@ -57,7 +58,7 @@ export function Traces({ id }: { id: string }) {
       <ul className="lines">
         {list.map((t) => (
           <li key={t.path}>
-            <a href={api.traceURL(id, t.path)} download>{t.path}</a> <span className="quiet">{t.kind}{t.size_mb !== undefined && `, ${formatBytes(t.size_mb * 1e6)}`}</span>
+            <a href={server.traceURL(id, t.path)} download>{t.path}</a> <span className="quiet">{t.kind}{t.size_mb !== undefined && `, ${formatBytes(t.size_mb * 1e6)}`}</span>
           </li>
         ))}
       </ul>

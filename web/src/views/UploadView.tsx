@@ -1,9 +1,10 @@
 import { Button, PasswordInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import { api, token, upload, type UploadFile } from '../api'
+import type { UploadFile } from '../api'
 import { useKnown } from '../data'
 import { formatBytes, plural } from '../format'
+import { server, token, upload } from '../http'
 import { RunLink } from '../parts/RunLink'
 import { Trouble } from '../parts/Trouble'
 
@@ -115,7 +116,7 @@ async function filesOf(entry: FileSystemEntry): Promise<File[]> {
 function Job({ id }: { id: string }) {
   const client = useQueryClient()
   const got = useQuery({
-    queryKey: ['upload', id], queryFn: ({ signal }) => api.uploadStatus(id, signal), staleTime: 0,
+    queryKey: ['upload', id], queryFn: ({ signal }) => server.uploadStatus(id, signal), staleTime: 0,
     refetchInterval: (q) => (q.state.data?.state === 'done' ? false : 400),
   })
   const done = got.data?.state === 'done'
@@ -153,12 +154,19 @@ function OneFile({ f }: { f: UploadFile }) {
           {f.error && <span className="badge invalid">refused</span>}
           {outcomes.length === 0 && !f.error && <span className="badge other">no runs</span>}
         </span>
-        {f.error && <p className="bad wrap">{f.error}</p>}
+        {f.error && reason(f).map((line) => <p key={line} className="bad wrap">{line}</p>)}
         {f.notes?.map((n) => <p key={n} className="quiet wrap">{n}</p>)}
       </td>
       <td>{(f.runs ?? []).slice(0, 5).map((id) => <div key={id}><RunLink id={id}>{id}</RunLink></div>)}{(f.runs?.length ?? 0) > 5 && <span className="quiet">and {(f.runs?.length ?? 0) - 5} more</span>}</td>
     </tr>
   )
+}
+
+/** Why a file was refused, without its name, which is beside it; a hint on a line of its own. */
+function reason(f: UploadFile): string[] {
+  const text = f.error ?? ''
+  const [why = '', ...hints] = (text.startsWith(`${f.name}: `) ? text.slice(f.name.length + 2) : text).split(/\s+(?=hint: )/)
+  return [why, ...hints].map((l) => l.charAt(0).toUpperCase() + l.slice(1))
 }
 
 function totals(files: UploadFile[]): Map<string, number> {
