@@ -21,6 +21,7 @@ export interface Tab {
 export interface Offer {
   tabs: Tab[]
   presets?: ComponentType<{ state: State }>
+  token?: ComponentType // takes the token of a server that wants one for reading
   overTime?: ComponentType<{ id: string; scheme: 'light' | 'dark' }>
   traces?: ComponentType<{ id: string }>
   records: boolean // the whole record of a run is there
