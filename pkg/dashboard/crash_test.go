@@ -44,7 +44,7 @@ func madeRecords(t testing.TB, n int) (texts, ids []string) {
 // stored are the ids of all runs in the store of a server, which must be sound.
 func (s *site) stored() (ids []string) {
 	s.t.Helper()
-	require.NoError(s.t, s.live.Each(s.t.Context(), func(r *store.Run) error {
+	require.NoError(s.t, s.live.Store.Each(s.t.Context(), func(r *store.Run) error {
 		ids = append(ids, r.ID)
 		return nil
 	}))
