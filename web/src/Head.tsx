@@ -1,4 +1,5 @@
 import { ActionIcon, Tooltip } from '@mantine/core'
+import { useEffect, useRef } from 'react'
 import { useKnown } from './data'
 import { plural } from './format'
 import { link, update, type State, type View } from './state'
@@ -17,12 +18,16 @@ interface Props {
 
 export function Head({ state, scheme, busy }: Props) {
   const { options } = useKnown()
+  const nav = useRef<HTMLElement>(null)
+  useEffect(() => { // on a narrow screen, the tabs scroll
+    nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [state.view])
   const other = scheme === 'dark' ? 'light' : 'dark'
   return (
     <header className="head">
       <a className="skip" href="#main">Skip to the results</a>
       <a className="mark" href={location.pathname} title="All runs">profllm</a>
-      <nav className="tabs" aria-label="Views">
+      <nav className="tabs" aria-label="Views" ref={nav}>
         {tabs.map((t) => (
           <a
             key={t.view} href={link({ view: t.view })} aria-current={t.view === state.view ? 'page' : undefined}

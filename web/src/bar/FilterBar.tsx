@@ -16,7 +16,7 @@ export function FilterBar({ state, children }: { state: State; children: ReactNo
       {children}
       <Search state={state} />
       <div className="chips">
-        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values among the filters to narrow them.</span>}
+        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose filters to narrow them.</span>}
         {words.length > 0 && <ul className="chip-list" aria-label="Filter">{list.map((p, i) => {
           const text = sentence(p, fields)
           if (p.text) return null

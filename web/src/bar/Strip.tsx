@@ -46,7 +46,7 @@ export function Strip({ state, answer }: { state: State; answer: Answer | undefi
           const has = s && s.mean !== null && s.min !== null && s.max !== null
           return (
             <div key={name}>
-              <dt>{nameOf(f)}{f.unit && <span> {f.unit}</span>}</dt>
+              <dt title={f.help || f.name}>{nameOf(f)}{f.unit && <span> {f.unit}</span>}</dt>
               <dd>
                 <b>{has ? formatMeasured(s.mean as number) : '–'}</b>
                 <span className="quiet">{has ? `mean, ${formatMeasured(s.min as number)} – ${formatMeasured(s.max as number)}` : 'no numbers'}</span>

@@ -26,8 +26,8 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
       <div className="tools">
         <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
         <FieldSelect
-          label="A series has runs of a test with equal" value={state.by} choose={(n) => update({ by: n ?? undefined })} accept={settings}
-          clearable placeholder="settings, all of them" w={240}
+          label="One series for each test and" value={state.by} choose={(n) => update({ by: n ?? undefined })} accept={settings}
+          clearable placeholder="whole configuration" w={240}
         />
       </div>
       <Answered got={got} what="the series">{(data) => <Found got={data} scheme={scheme} />}</Answered>
