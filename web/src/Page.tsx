@@ -41,7 +41,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
       <Head state={state} scheme={scheme} busy={answer.isFetching} />
       {empty ? <EmptyStore /> : (
         <div className="body">
-          {filtered && <FacetPanel state={state} answer={answer.data} open={facets} close={close} />}
+          {filtered && <FacetPanel state={state} answer={answer.data} failed={answer.error !== null} open={facets} close={close} />}
           <main className="main" id="main">
             {state.view !== 'run' && <h1 className="sr">{names[state.view]}</h1>}
             {filtered && (
@@ -49,7 +49,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
                 <FilterBar state={state}>
                   <Button className="narrow" size="xs" variant="default" onClick={() => setFacets(true)}>Filters</Button>
                 </FilterBar>
-                <Strip state={state} answer={answer.data} />
+                {!answer.error && <Strip state={state} answer={answer.data} />}
               </>
             )}
             {answer.error && filtered

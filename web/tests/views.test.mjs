@@ -161,6 +161,19 @@ test('views', async (t) => {
     await page.getByRole('alert').getByText('no such run').waitFor()
   })
 
+  await t.test('a filter of an unknown field is explained, and no facet waits for an answer', async (t) => {
+    const page = await open(t, b, `${address}?filter={"field":"nope","in":[1]}`, { expected: ['422', '400'] })
+    const alert = page.getByRole('alert')
+    await alert.getByText('Hint: did you mean "nodes"?', { exact: true }).waitFor()
+    assert.equal(await page.getByText('Loading…').count(), 0)
+    assert.equal(await page.locator('.strip').count(), 0)
+  })
+
+  await t.test('limits without a valid run say so', async (t) => {
+    const page = await open(t, b, `${address}?view=capacity&filter={"field":"verdict","in":["suspect"]}`)
+    await page.locator('.verdict-line', { hasText: 'No matching run is valid' }).waitFor()
+  })
+
   await t.test('the theme is part of the address', async (t) => {
     const page = await open(t, b, address)
     await page.getByRole('button', { name: 'Switch to the dark theme' }).click()

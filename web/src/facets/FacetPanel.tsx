@@ -16,12 +16,13 @@ const groups: { group: Group; name: string }[] = [
 interface Props {
   state: State
   answer: Answer | undefined
+  failed: boolean // there will be no answer
   open: boolean
   close: () => void
 }
 
 /** The values of every field, to choose from. */
-export function FacetPanel({ state, answer, open, close }: Props) {
+export function FacetPanel({ state, answer, failed, open, close }: Props) {
   const known = useKnown()
   const [search, setSearch] = useState('')
   const [more, setMore] = useState<ReadonlySet<Group>>(new Set())
@@ -79,7 +80,7 @@ export function FacetPanel({ state, answer, open, close }: Props) {
               <h2>{name}</h2>
               {list.map((f) => (
                 <MemoFacet
-                  key={f.name} field={f} open={opened.includes(f.name)} answer={answers.get(f.name)}
+                  key={f.name} field={f} open={opened.includes(f.name) && !failed} answer={answers.get(f.name)}
                   choice={choices.get(f.name) ?? nothing} set={set} toggle={toggle}
                 />
               ))}

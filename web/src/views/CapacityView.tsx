@@ -144,6 +144,7 @@ function Row({ p, best, target, among }: { p: Plan; best: boolean; target: numbe
 function sentence(got: Capacity, best: Plan | undefined, limits: number): string {
   const unit = got.metric.unit === '1/s' ? ` ${got.metric.name.toLowerCase()}/s` : got.metric.unit ? ` ${got.metric.unit}` : ''
   const within = limits > 0 ? ' within the limits' : ''
+  if (!best && !got.beyond?.length) return `No matching run is valid and has ${got.metric.name}. Widen the filter.`
   if (!best) return `No valid run ${limits > 0 ? 'keeps the limits' : 'has the metric'}. Loosen a limit or widen the filter.`
   const what = settingsText(best.settings, 'the configuration')
   if (got.target && best.total_gpus) {
