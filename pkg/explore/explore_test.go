@@ -146,8 +146,6 @@ func TestScaling(t *testing.T) {
 }
 
 // A number of GPUs without a valid run at the loads of the others is marked: what it can do is not known.
-//
-// covers: UC-6
 func TestScalingOfLowLoads(t *testing.T) {
 	var b bench
 	for _, load := range []string{"8", "64"} {
