@@ -54,13 +54,13 @@ test('views', async (t) => {
     const page = await open(t, b, `${address}?view=scatter`, { expected: ['404'] })
     await page.locator('.chart canvas').waitFor()
     const { ids } = await ask(address, 'api/analysis/pareto', { x: 'median_ttft_ms', y: 'output_throughput_per_gpu' })
-    await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
+    await page.getByText(`Frontier: ${ids.length} valid simulated runs`).waitFor()
     assert.equal(await page.locator('.below tbody tr').count(), ids.length)
     await page.getByText('all simulated, not measured').waitFor()
     await page.locator('.below tbody a').first().click()
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.goBack()
-    await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
+    await page.getByText(`Frontier: ${ids.length} valid simulated runs`).waitFor()
   })
 
   await t.test('trend, impact, scaling and capacity say what they found first', async (t) => {

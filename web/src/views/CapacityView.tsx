@@ -90,7 +90,7 @@ function Found({ got, limits, state }: { got: Capacity; limits: Limit[]; state: 
     <>
       <div className="said">
         <p className="verdict-line">{sentence(got, plans[0], limits.length)}</p>
-        {plans[0]?.highest && <p>No higher load of this configuration was tried: it may serve more.</p>}
+        {plans[0] && <p>{plans[0].highest && 'No higher load of this configuration was tried: it may serve more. '}<RunLink id={plans[0].run}>All its settings</RunLink></p>}
         <Mixed lists={among} state={state} what="configurations" />
         <p className="quiet">
           Each row is a configuration at the load that does most within the limits. Numbers are medians of its valid runs.

@@ -9,7 +9,6 @@ import { axes, mostPoints, pointFields, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
 import { runIds } from '../ids'
-import { Verdict } from '../parts/Badge'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
 import { link, update, type State } from '../state'
@@ -73,7 +72,7 @@ export function ScatterView({ state, answer, scheme }: Props) {
         {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
       </p>
       {frontier.error ? <Trouble error={frontier.error} /> : (
-        <FrontierList points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)} />
+        <FrontierList points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)} colour={field(colour)} />
       )}
     </section>
   )
@@ -153,18 +152,20 @@ interface ListProps {
   x: Field | undefined
   y: Field | undefined
   label: Field | undefined
+  colour: Field | undefined
 }
 
-function FrontierList({ points, kind, x, y, label }: ListProps) {
+function FrontierList({ points, kind, x, y, label, colour }: ListProps) {
   if (points.length === 0 || !x || !y) return null
   return (
     <details className="below" open>
-      <summary>Frontier: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
+      <summary>Frontier: {plural(points.length, kind ? `valid ${kind} run` : 'valid run')} that no other beats in both</summary>
       <div className="scroll">
         <table className="list">
           <thead>
             <tr>
-              <th scope="col">Run</th><th scope="col">Verdict</th>
+              <th scope="col">Run</th>
+              {colour && <th scope="col">{nameOf(colour)}</th>}
               {label && label.name !== 'case' && <th scope="col">{nameOf(label)}</th>}
               <th scope="col" className="num">{withUnit(x)}</th><th scope="col" className="num">{withUnit(y)}</th>
             </tr>
@@ -173,7 +174,7 @@ function FrontierList({ points, kind, x, y, label }: ListProps) {
             {points.map((p) => (
               <tr key={p.id}>
                 <th scope="row"><a href={link({ view: 'run', run: p.id })} onClick={(e) => follow(e, { view: 'run', run: p.id })}>{p.name}</a></th>
-                <td><Verdict verdict={p.verdict} kind={p.kind} /></td>
+                {colour && <td>{formatValue(p.colour, colour)}</td>}
                 {label && label.name !== 'case' && <td>{formatValue(p.label, label)}</td>}
                 <td className="num">{formatValue(p.x, x)}</td><td className="num">{formatValue(p.y, y)}</td>
               </tr>
