@@ -55,6 +55,7 @@ export interface Order {
 export interface Query {
   filter?: Filter
   facets?: string[]
+  within?: boolean // facets count only runs that meet all of the filter
   metrics?: string[]
   rows?: { fields: string[]; sort?: Order[]; offset?: number; limit: number }
 }
@@ -292,6 +293,7 @@ export interface Delta {
 
 export interface Compared {
   said: Paragraph[] | null
+  ids: Record<string, string> | null // of the store, by the folders that the report names
   report: {
     judgements?: Judgement[] | null
     comparisons?: Comparison[] | null
@@ -342,10 +344,13 @@ export interface Experiment {
   id: string
   title: string
   dir: string
+  link?: string // to the folder, from a page that is a file
+  problem?: string // why there is no record
   record: RunRecord
   settings: Record<string, string> | null
   values: Record<string, Value> | null
   files?: { name: string; size: number }[] | null
+  more_files?: boolean
 }
 
 export interface Track {
@@ -379,8 +384,10 @@ export interface UploadFile {
 
 export interface UploadJob {
   job_id: string
-  state: 'queued' | 'running' | 'done'
+  state: 'queued' | 'running' | 'waiting' | 'failed' | 'done'
   done: number
   total: number
   files: UploadFile[] | null
+  trouble?: string // of the server
+  next_try?: string
 }

@@ -1,6 +1,7 @@
 import { Button, NumberInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { api, type Capacity, type Field, type Limit, type Plan } from '../api'
+import type { Capacity, Field, Limit, Plan } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
 import { formatMeasured, formatNumber, nameOf, plural } from '../format'
 import { Answered } from '../parts/Answered'
@@ -21,7 +22,7 @@ export function CapacityView({ state }: { state: State }) {
   const limits = state.limits ?? firstLimits(fields)
   const body = { filter: state.filter, metric, target: state.target, limits: limits.map((l) => `${l.field}=${l.value}`) }
   const got = useQuery({
-    queryKey: ['capacity', body], queryFn: ({ signal }) => api.capacity(body, signal), placeholderData: keepPreviousData,
+    queryKey: ['capacity', body], queryFn: ({ signal }) => server.capacity(body, signal), placeholderData: keepPreviousData,
   })
   return (
     <section className="view" aria-label="Capacity">

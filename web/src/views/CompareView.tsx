@@ -1,7 +1,8 @@
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, type Compared, type Filter } from '../api'
+import type { Compared, Filter } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
 import { isEmpty, sentence } from '../filter'
 import { plural, withMinus } from '../format'
@@ -20,7 +21,7 @@ export function CompareView({ state }: { state: State }) {
   const sets = state.a !== undefined && state.b !== undefined
   const body = sets ? { a: state.a, b: state.b } : { runs: state.runs }
   const ready = sets || state.runs.length > 1
-  const got = useQuery({ queryKey: ['compare', body], queryFn: ({ signal }) => api.compare(body, signal), enabled: ready })
+  const got = useQuery({ queryKey: ['compare', body], queryFn: ({ signal }) => server.compare(body, signal), enabled: ready })
   return (
     <section className="view" aria-label="Compare">
       <div className="scroll pad-x">
@@ -115,7 +116,7 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
           <h2>Not compared</h2>
           <ul className="lines">
             {unusable.map((r) => (
-              <li key={r.dir}>{r.run_id ? <RunLink id={r.run_id}>{r.label}</RunLink> : r.label} <Badge word="invalid" text={r.verdict} /> {r.reason}</li>
+              <li key={r.dir}><RunLink id={got.ids?.[r.dir]}>{r.label}</RunLink> <Badge word="invalid" text={r.verdict} /> {r.reason}</li>
             ))}
           </ul>
         </section>

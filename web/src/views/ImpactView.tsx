@@ -1,5 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { api, type Field, type Impact, type Impacts } from '../api'
+import type { Field, Impact, Impacts } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
 import { formatInterval, formatP, formatPercent, nameOf, plural } from '../format'
@@ -15,7 +16,7 @@ export function ImpactView({ state }: { state: State }) {
   const metric = useMetric(state)
   const body = { filter: state.filter, metric }
   const got = useQuery({
-    queryKey: ['impact', body], queryFn: ({ signal }) => api.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
+    queryKey: ['impact', body], queryFn: ({ signal }) => server.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
   return (
     <section className="view" aria-label="Impact">

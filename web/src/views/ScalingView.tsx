@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import { api, type Field, type Scaling } from '../api'
+import type { Field, Scaling } from '../api'
+import { server } from '../http'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { scalingOption } from '../charts/scaling'
@@ -24,7 +25,7 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
   const field = fields.get(metric)
   const body = { filter: state.filter, metric }
   const got = useQuery({
-    queryKey: ['scaling', body], queryFn: ({ signal }) => api.scaling(body, signal), placeholderData: keepPreviousData, enabled: field !== undefined,
+    queryKey: ['scaling', body], queryFn: ({ signal }) => server.scaling(body, signal), placeholderData: keepPreviousData, enabled: field !== undefined,
   })
   const series = useMemo(() => got.data?.scalings ?? [], [got.data])
   const option = useMemo(() => field && scalingOption(series.slice(0, drawn), field, look(scheme)), [series, field, scheme])

@@ -1,4 +1,4 @@
-import { Button } from '@mantine/core'
+import { Button, Menu } from '@mantine/core'
 import { useQueries } from '@tanstack/react-query'
 import { memo, useEffect, useMemo, useRef, useState } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
@@ -6,7 +6,8 @@ import { columnsOf, countsOf, pageSize, reasons, rowFields, useKnown, type Known
 import { follow } from '../Head'
 import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
-import { link, parse, update, type State } from '../state'
+import { offers, useOffer } from '../offer'
+import { link, parse, search, update, type State } from '../state'
 import { ColumnChooser } from './ColumnChooser'
 import { useWindow } from './useWindow'
 
@@ -22,36 +23,38 @@ interface Props {
 /** All matching runs. Only the rows in sight are drawn; pages are fetched as they come into sight. */
 export function TableView({ state, answer, stale }: Props) {
   const known = useKnown()
+  const compares = offers(useOffer(), 'compare')
+  const before = compares ? 34 : 0 // pixels of the column of checkboxes
   const wanted = state.columns?.join('~')
   const columns = useMemo(() => columnsOf(state, known), [wanted, known])
   const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
   const total = Math.min(answer?.matches ?? 0, mostRows)
   const scroll = useRef<HTMLDivElement>(null)
-  const { first, last } = useWindow(scroll, rowHeight, total)
+  const { first, last, top } = useWindow(scroll, rowHeight, total)
   const question = JSON.stringify([state.filter, state.sort])
   useEffect(() => {
-    if (scroll.current) scroll.current.scrollTop = 0
+    if (top.current > 0 && scroll.current) scroll.current.scrollTop = 0 // which makes the browser lay out the page at once
   }, [question])
 
   const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i / pageSize)))
   const widths = useWidths(answer?.rows, known)
   const mixed = answer !== undefined && (countsOf(answer, 'kind', state).get('simulated') ?? 0) !== answer.matches
-  const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), 34)
+  const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), before)
   const above = first * rowHeight
   const below = Math.max(0, total - last) * rowHeight
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
       <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
-        <table aria-rowcount={total + 1} style={{ width }}>
+        <table className={compares ? undefined : 'unpicked'} aria-rowcount={total + 1} style={{ width }}>
           <colgroup>
-            <col style={{ width: 34 }} />
+            {compares && <col style={{ width: before }} />}
             {['case', 'verdict', ...columns].map((n) => <col key={n} style={{ width: widths.get(n) }} />)}
           </colgroup>
           <thead>
             <tr aria-rowindex={1}>
-              <th scope="col" className="pick"><span className="sr">Compare</span></th>
+              {compares && <th scope="col" className="pick"><span className="sr">Compare</span></th>}
               <Heading state={state} field={known.fields.get('case')} className="case" />
               <Heading state={state} field={known.fields.get('verdict')} />
               {fields.map((f) => <Heading key={f.name} state={state} field={f} />)}
@@ -64,7 +67,7 @@ export function TableView({ state, answer, stale }: Props) {
               const at = item % pageSize
               return (
                 <Row
-                  key={item} index={item} page={page} at={at} fields={fields} columns={columns} mixed={mixed}
+                  key={item} index={item} page={page} at={at} fields={fields} columns={columns} compares={compares} mixed={mixed}
                   picked={page !== undefined && state.runs.includes(page.ids[at] ?? '')}
                 />
               )
@@ -128,12 +131,12 @@ function usePages(state: State, columns: string[], answer: Answer | undefined, w
 function TableTools({ state, columns, matches }: { state: State; columns: string[]; matches: number }) {
   const [busy, setBusy] = useState(false)
   const [failed, setFailed] = useState('')
-  const save = async () => {
+  const { records } = useOffer()
+  const save = async (format: 'csv' | 'json', fields?: string[]) => {
     setBusy(true)
     setFailed('')
     try {
-      const fields = [...new Set(['case', 'verdict', 'kind', ...columns])]
-      download(await api.csv({ filter: state.filter, fields, sort: state.sort }), 'runs.csv')
+      download(await api.saved(format, { filter: state.filter, fields, sort: state.sort }), `runs.${format}`)
     } catch (error) {
       setFailed(error instanceof Error ? error.message : String(error))
     }
@@ -142,7 +145,14 @@ function TableTools({ state, columns, matches }: { state: State; columns: string
   return (
     <div className="tools">
       <ColumnChooser columns={columns} />
-      <Button size="xs" variant="default" loading={busy} disabled={matches === 0} onClick={() => void save()}>Save as CSV</Button>
+      <Button size="xs" variant="default" loading={busy} disabled={matches === 0} onClick={() => void save('csv', [...new Set(['case', 'verdict', 'kind', ...columns])])}>Save as CSV</Button>
+      <Menu position="bottom-start">
+        <Menu.Target><Button size="xs" variant="subtle" disabled={matches === 0 || busy}>All fields…</Button></Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => void save('csv')}>All fields as CSV</Menu.Item>
+          {records && <Menu.Item onClick={() => void save('json')}>All fields as JSON</Menu.Item>}
+        </Menu.Dropdown>
+      </Menu>
       {failed && <span role="alert" className="bad">{failed}</span>}
       <span className="grow" />
       {state.runs.length > 0 && (
@@ -205,11 +215,12 @@ interface RowProps {
   at: number
   fields: Field[]
   columns: string[]
+  compares: boolean
   mixed: boolean // measured and simulated runs in one table
   picked: boolean
 }
 
-const Row = memo(function Row({ index, page, at, fields, mixed, picked }: RowProps) {
+const Row = memo(function Row({ index, page, at, fields, compares, mixed, picked }: RowProps) {
   const known = useKnown()
   const id = page?.ids[at]
   const cell = (name: string): Value | undefined => page?.columns[page.fields.indexOf(name)]?.[at]
@@ -219,9 +230,11 @@ const Row = memo(function Row({ index, page, at, fields, mixed, picked }: RowPro
   const name = formatValue(cell('case')) === '–' ? id : formatValue(cell('case'))
   return (
     <tr className={picked ? 'row picked' : 'row'} aria-rowindex={index + 2}>
-      <td className="pick">
-        <input type="checkbox" aria-label={`Compare ${name}`} checked={picked} onChange={() => pick(id)} />
-      </td>
+      {compares && (
+        <td className="pick">
+          <input type="checkbox" aria-label={`Compare ${name}`} checked={picked} onChange={() => pick(id)} />
+        </td>
+      )}
       <th scope="row" className="case">
         <a className="clip" href={link({ view: 'run', run: id })} title={name} onClick={(e) => follow(e, { view: 'run', run: id })}>{name}</a>
       </th>
@@ -252,7 +265,7 @@ function same(a: string[], b: string[]): boolean {
 }
 
 function pick(id: string) {
-  const runs = parse(location.search).runs
+  const runs = parse(search()).runs
   if (runs.includes(id)) update({ runs: runs.filter((r) => r !== id) }, true)
   else if (runs.length < 10) update({ runs: [...runs, id] }, true)
 }

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, type Field, type Trend, type Trends } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
 import { formatDate, formatPercent, formatValue, nameOf, plural } from '../format'
 import { runIds } from '../ids'
@@ -19,7 +20,7 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
   const metric = useMetric(state)
   const body = { filter: state.filter, metrics: [metric], by: state.by ? [state.by] : undefined }
   const got = useQuery({
-    queryKey: ['trends', body], queryFn: ({ signal }) => api.trends(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
+    queryKey: ['trends', body], queryFn: ({ signal }) => server.trends(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
   return (
     <section className="view" aria-label="Trend">
