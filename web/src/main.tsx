@@ -28,7 +28,7 @@ const offer: Offer = {
     { view: 'upload', name: 'Upload', title: 'Upload', show: () => <UploadView /> },
     run,
   ],
-  presets: Presets, token: Token, overTime: OverTimeCharts, traces: Traces, records: true, frontier: 'of the matching runs',
+  presets: Presets, token: Token, overTime: OverTimeCharts, traces: Traces, licenses: 'licenses.txt', records: true, frontier: 'of the matching runs',
 }
 
 answerFrom(server)

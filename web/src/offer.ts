@@ -24,6 +24,7 @@ export interface Offer {
   token?: ComponentType // takes the token of a server that wants one for reading
   overTime?: ComponentType<{ id: string; scheme: 'light' | 'dark' }>
   traces?: ComponentType<{ id: string }>
+  licenses?: string // address of those of its libraries; without, they begin its script
   records: boolean // the whole record of a run is there
   frontier: 'of the matching runs' | 'of all runs'
   back?: { name: string; href: string } // a tab that leads out of the views
