@@ -400,12 +400,21 @@ export class Problem extends Error {
   }
 }
 
+/** The configurations that were measured on several numbers of GPUs. */
+export interface Scalings {
+  metric: MetricHead
+  kind?: string
+  scalings: Scaling[] | null
+}
+
 /** Answers what every page asks. */
 export interface Source {
   options: (s?: AbortSignal) => Promise<Options>
   apply: (q: Query, s?: AbortSignal) => Promise<Answer>
   experiment: (id: string, s?: AbortSignal) => Promise<Experiment>
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) => Promise<{ ids: string[] | null; kind: string }>
+  impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => Promise<Impacts>
+  scaling: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => Promise<Scalings>
   csv: (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => Promise<Blob>
 }
 

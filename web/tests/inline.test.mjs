@@ -32,9 +32,9 @@ const views = (page) => page.locator('#root')
 
 const facet = (page, name) => views(page).locator('.facet').filter({ has: page.locator('.facet-name', { hasText: name }) })
 
-async function violations(page) {
+async function violations(page, within) {
   await page.evaluate(axe)
-  const { violations: found } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
+  const { violations: found } = await page.evaluate((within) => window.axe.run(within ?? document, { resultTypes: ['violations'] }), within)
   return found.map((v) => `${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`)
 }
 
@@ -111,15 +111,26 @@ test('inline', async (t) => {
     await views(page).getByText('clear the filter to see it').waitFor()
   })
 
+  await t.test('impact and scaling are those of all runs', async (t) => {
+    const page = await open(t, b, '#explore?view=impact&filter={"field":"verdict","in":["suspect"]}')
+    await views(page).getByText('For all 2,000 runs of this page, whatever the filter.').waitFor()
+    await views(page).getByText(/runs count/).waitFor()
+    assert.ok(await views(page).locator('.list tbody tr').count() > 3)
+    await views(page).locator('.tabs a', { hasText: 'Scaling' }).click()
+    await views(page).locator('.verdict-line', { hasText: /per GPU is \d+ %/ }).waitFor()
+    await views(page).locator('.list tbody a').first().click()
+    await views(page).getByRole('heading', { level: 1 }).waitFor()
+  })
+
   for (const colorScheme of ['light', 'dark']) {
-    for (const hash of ['', '#explore', '#explore?view=scatter', '#explore?view=run&run=']) {
+    for (const hash of ['', '#explore', '#explore?view=scatter', '#explore?view=impact', '#explore?view=run&run=']) {
       await t.test(`axe finds nothing in ${hash || 'the report'}, ${colorScheme}`, async (t) => {
         const page = await open(t, b, hash.endsWith('run=') ? hash + failed : hash, { colorScheme, address: hash ? large : small })
         await page.locator(hash ? '#root main' : 'body > main').waitFor()
         if (hash.includes('scatter')) await page.locator('.chart canvas').waitFor()
         const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(20, 24, 28)' || getComputedStyle(document.body).backgroundColor === 'rgb(20, 24, 30)')
         assert.equal(dark, colorScheme === 'dark')
-        assert.deepEqual((await violations(page)).filter((v) => /^(serious|critical)/.test(v)), [])
+        assert.deepEqual((await violations(page, hash ? '#root' : undefined)).filter((v) => /^(serious|critical)/.test(v)), [])
       })
     }
   }
