@@ -1,12 +1,14 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig, type Plugin } from 'vite'
+import { noticesOf } from './licenses.mjs'
 
-/** A script that stands in a page must not have what ends it there. */
+/** A script that stands in a page must not have what ends it there, and carries the licenses of what is in it. */
 const safe: Plugin = {
   name: 'safe-in-html',
   generateBundle(_, bundle) {
+    const licenses = noticesOf(this.getModuleIds()).replaceAll('*/', '* /')
     for (const part of Object.values(bundle)) {
-      if (part.type === 'chunk') part.code = part.code.replace(/<(?=\/script|!--)/gi, '\\x3C').replace(/[\x7f-\uffff]/g, escaped)
+      if (part.type === 'chunk') part.code = `/*!\n${licenses}*/\n${part.code}`.replace(/<(?=\/script|!--)/gi, '\\x3C').replace(/[\x7f-\uffff]/g, escaped)
     }
   },
 }

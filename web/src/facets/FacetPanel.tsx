@@ -97,6 +97,7 @@ export function FacetPanel({ state, answer, open, close }: Props) {
         {wanted && !known.options.fields.some((f) => f.runs > 0 && found(f)) && (
           <p className="quiet pad">No field of this store is called “{search}”.</p>
         )}
+        <p className="pad small"><a href="licenses.txt">Licenses of the libraries in this page</a></p>
       </aside>
     </>
   )

@@ -48,7 +48,10 @@ export function local(d: Data): Source {
     },
     impact: async ({ metric }) => had(d.impacts?.[metric], metric),
     scaling: async ({ metric }) => had(d.scalings?.[metric], metric),
-    csv: async (body) => new Blob([csv(engine, fields, body)], { type: 'text/csv' }),
+    saved: async (_, { filter, fields: names, sort }) => {
+      const q = { filter, fields: names ?? fields.map((f) => f.name).filter((n) => n !== 'run_id'), sort }
+      return new Blob([csv(engine, fields, q)], { type: 'text/csv' })
+    },
   }
 }
 

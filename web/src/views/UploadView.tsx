@@ -154,12 +154,19 @@ function OneFile({ f }: { f: UploadFile }) {
           {f.error && <span className="badge invalid">refused</span>}
           {outcomes.length === 0 && !f.error && <span className="badge other">no runs</span>}
         </span>
-        {f.error && <p className="bad wrap">{f.error}</p>}
+        {f.error && reason(f).map((line) => <p key={line} className="bad wrap">{line}</p>)}
         {f.notes?.map((n) => <p key={n} className="quiet wrap">{n}</p>)}
       </td>
       <td>{(f.runs ?? []).slice(0, 5).map((id) => <div key={id}><RunLink id={id}>{id}</RunLink></div>)}{(f.runs?.length ?? 0) > 5 && <span className="quiet">and {(f.runs?.length ?? 0) - 5} more</span>}</td>
     </tr>
   )
+}
+
+/** Why a file was refused, without its name, which is beside it; a hint on a line of its own. */
+function reason(f: UploadFile): string[] {
+  const text = f.error ?? ''
+  const [why = '', ...hints] = (text.startsWith(`${f.name}: `) ? text.slice(f.name.length + 2) : text).split(/\s+(?=hint: )/)
+  return [why, ...hints].map((l) => l.charAt(0).toUpperCase() + l.slice(1))
 }
 
 function totals(files: UploadFile[]): Map<string, number> {
