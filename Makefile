@@ -43,11 +43,11 @@ test-gpu: ## what needs an NVIDIA GPU; .ci/test-gpu build and run carry it to a 
 test-web: ## the page of the dashboard in a headless Chromium (needs Node and Chromium)
 	@.ci/test-web
 
-web: ## build the page of the dashboard into pkg/dashboard/dist (needs Node)
+web: ## build the page into pkg/dashboard/dist and pkg/inline/dist (needs Node)
 	npm --prefix web ci --no-audit --no-fund
 	npm --prefix web run build
 
-web-check: ## fail unless pkg/dashboard/dist is what web/ builds
+web-check: ## fail unless these are what web/ builds
 	npm --prefix web ci --no-audit --no-fund
 	@.ci/web-check
 

@@ -3,6 +3,8 @@ import { FilterBar } from './bar/FilterBar'
 import { Strip } from './bar/Strip'
 import { useAnswer, useKnown } from './data'
 import { FacetPanel } from './facets/FacetPanel'
+import { parts } from './filter'
+import { plural } from './format'
 import { Head } from './Head'
 import { useDrawn } from './marks'
 import { Trouble } from './parts/Trouble'
@@ -25,7 +27,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
     document.title = `${title} · profllm`
   }, [title])
   const chosen = state.view === 'compare' && state.runs.length > 1 && !(state.a && state.b)
-  const filtered = !['run', 'upload'].includes(state.view) && !chosen
+  const filtered = !['run', 'upload'].includes(state.view) && !chosen && !tab?.ofAll
   const empty = known.options.runs === 0 && state.view !== 'upload'
   return (
     <div className="page">
@@ -40,6 +42,9 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
                 <FilterBar state={state} openFacets={openFacets} />
                 {!answer.error && <Strip state={state} answer={answer.data} />}
               </>
+            )}
+            {tab?.ofAll && (
+              <p className="quiet pad">For all {plural(known.options.runs, 'run')} of this page{parts(state.filter).length > 0 && ', whatever the filter'}.</p>
             )}
             {answer.error && filtered
               ? <Trouble error={answer.error} retry={() => void answer.refetch()} />

@@ -1,6 +1,5 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import type { Field, Impact, Impacts } from '../api'
-import { server } from '../http'
+import { api, type Field, type Impact, type Impacts } from '../api'
 import { useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
 import { formatInterval, formatP, formatPercent, nameOf, plural } from '../format'
@@ -9,19 +8,20 @@ import { FieldSelect } from '../parts/FieldSelect'
 import { Interval, reachOf } from '../parts/Interval'
 import { RunLink } from '../parts/RunLink'
 import { update, type State } from '../state'
-import { ranked, useMetric } from './metrics'
+import { useMetric, useRanked } from './metrics'
 
 /** Which settings move a metric, by pairs of runs that differ in one setting only. */
 export function ImpactView({ state }: { state: State }) {
   const metric = useMetric(state)
+  const accept = useRanked()
   const body = { filter: state.filter, metric }
   const got = useQuery({
-    queryKey: ['impact', body], queryFn: ({ signal }) => server.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
+    queryKey: ['impact', body], queryFn: ({ signal }) => api.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
   return (
     <section className="view" aria-label="Impact">
       <div className="tools">
-        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
+        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={accept} w={220} />
       </div>
       <Answered got={got} what="the effects">{(report) => <Found report={report} state={state} />}</Answered>
     </section>

@@ -171,7 +171,7 @@ interface ListProps {
 
 const FrontierList = memo(function FrontierList({ points, kind, x, y, label, colour, filtered }: ListProps) {
   const { options, fields } = useKnown()
-  const ofAll = useOffer().frontier === 'of all runs'
+  const ofAll = useOffer().statistics === 'of all runs'
   if (ofAll && filtered) return <p className="caption quiet">The frontier of this page is of all its {plural(options.runs, 'run')}: clear the filter to see it.</p>
   if (ofAll && points.length === 0) {
     const names = options.defaults.metrics.map((n) => nameOf(fields.get(n) ?? { name: n })).join(', ')
