@@ -82,6 +82,11 @@ func TestWebInline(t *testing.T) {
 	web(t, "inline", "PROFLLM_PAGE="+page("page.html", filepath.Join(dir, "runs")), "PROFLLM_SMALL_PAGE="+page("small.html", few...))
 }
 
+// A rehearsed run with its files: charts of engines, GPUs and nodes over time in both themes, traces, files.
+//
+// covers: UI-9, UC-7, API-14
+func TestWebRun(t *testing.T) { web(t, "run") }
+
 // axe finds nothing in any view and theme; the keyboard alone; 390 pixels.
 //
 // covers: SM-5

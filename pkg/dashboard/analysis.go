@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -145,30 +146,31 @@ func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, er
 	if in.Body.Filter != nil {
 		f.And = append(f.And, *in.Body.Filter)
 	}
-	var spots []explore.Spot
-	var ids []string
-	rows := &query.Rows{
-		Fields: []string{fields[0].Name, fields[1].Name, "kind"}, Sort: []query.Order{{Field: fields[0].Name}},
-	}
-	for t, err := range d.pages(ctx, f, rows) {
-		if err != nil {
-			return nil, err
-		}
-		for i, id := range t.IDs {
-			if x, y := t.Columns[0][i], t.Columns[1][i]; x.IsNumber() && y.IsNumber() {
-				spots = append(spots, explore.Spot{X: x.Number, Y: y.Number, Kind: t.Columns[2][i].Text})
-				ids = append(ids, id)
-			}
-		}
+	best := explore.NewFrontier[runAt](fields[0], fields[1])
+	names := []string{fields[0].Name, fields[1].Name, "kind", "timestamp"}
+	err := d.store.Each(ctx, f, names, func(id []byte, v []field.Value) {
+		best.Add(v[2].Text, v[0], v[1], func() runAt { return runAt{string(id), v[3].Number} })
+	})
+	if err != nil {
+		return nil, failed(err)
 	}
 	a := &paretoAnswer{}
-	on, kind := explore.Frontier(spots, fields[0], fields[1])
-	a.Body.IDs, a.Body.Kind = []string{}, kind
-	for _, i := range on {
-		a.Body.IDs = append(a.Body.IDs, ids[i])
+	a.Body.IDs = []string{}
+	runs, kind := best.Runs(newestFirst)
+	a.Body.Kind = kind
+	for _, r := range runs {
+		a.Body.IDs = append(a.Body.IDs, r.id)
 	}
 	return a, nil
 }
+
+// runAt is a run and when it began.
+type runAt struct {
+	id   string
+	time float64
+}
+
+func newestFirst(a, b runAt) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.id, b.id)) }
 
 // errChanged is the error of an answer of several parts that do not belong together.
 var errChanged = errors.New("runs were stored or removed meanwhile: ask again")

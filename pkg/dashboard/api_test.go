@@ -296,10 +296,25 @@ func TestAnswersNameIdsOfTheStore(t *testing.T) {
 		require.Equal(t, 200, status, "%s", answer)
 		require.NoError(t, json.Unmarshal(answer, got))
 	}
+	var compared struct{ IDs map[string]string }
+	ask("POST", "/api/data/compare", `{"runs": ["`+id+`", "`+id+`~2"]}`, &compared)
+	require.Equal(t, map[string]string{first.Dir: id, second.Dir: id + "~2"}, compared.IDs)
+	ask("POST", "/api/data/compare", `{"a": {"field": "test", "in": ["`+first.Case.Test+`"]},
+		"b": {"field": "test", "in": ["`+second.Case.Test+`"]}}`, &compared)
+	require.Equal(t, map[string]string{first.Dir: id, second.Dir: id + "~2"}, compared.IDs)
 	only := `{"filter": {"field": "test", "in": ["` + second.Case.Test + `"]}, "metrics": ["output_throughput"]}`
 	var trends struct{ Starts [][]struct{ ID string } }
 	ask("POST", "/api/analysis/trends", only, &trends)
 	require.Equal(t, id+"~2", trends.Starts[0][0].ID)
+	var all struct {
+		Starts [][]struct{ ID string }
+		Report struct {
+			LeftOut []struct{ Dir, Why string } `json:"left_out"`
+		}
+	}
+	ask("POST", "/api/analysis/trends", `{"metrics": ["output_throughput"]}`, &all)
+	require.Empty(t, all.Report.LeftOut, "the second is no copy")
+	require.Len(t, all.Starts, 2)
 	var capacity struct{ Plans []struct{ Run string } }
 	ask("POST", "/api/analysis/capacity", `{"metric": "output_throughput"}`, &capacity)
 	require.Len(t, capacity.Plans, 2)

@@ -21,7 +21,7 @@ import (
 	"github.com/profllm/profllm/pkg/archive"
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/internal/killtest"
-	"github.com/profllm/profllm/pkg/internal/pgtest"
+	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/store"
@@ -44,7 +44,7 @@ func madeRecords(t testing.TB, n int) (texts, ids []string) {
 // stored are the ids of all runs in the store of a server, which must be sound.
 func (s *site) stored() (ids []string) {
 	s.t.Helper()
-	require.NoError(s.t, s.live.Each(s.t.Context(), func(r *store.Run) error {
+	require.NoError(s.t, s.live.Store.Each(s.t.Context(), func(r *store.Run) error {
 		ids = append(ids, r.ID)
 		return nil
 	}))

@@ -10,9 +10,11 @@ package dashboard
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"reflect"
 	"time"
@@ -82,7 +84,13 @@ func New(l *Live, o Options) *Server {
 
 // Handler answers all requests of the server.
 func (d *Server) Handler() http.Handler {
-	return d.counted(gzhttp.GzipHandler(d.guarded(routed(d.mux))))
+	// Somebody waits for each answer: the quickest level takes a third of the default's time, and gives a few
+	// percent more bytes.
+	compressed, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		panic(err) // the level is one that there is
+	}
+	return d.counted(compressed(d.guarded(routed(d.mux))))
 }
 
 // config is that of the API: its document names no other server, and answers have no
@@ -91,6 +99,14 @@ func config(version string) huma.Config {
 	c := huma.DefaultConfig("profllm dashboard", version)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "/api/openapi", "", ""
 	c.CreateHooks = nil
+	byItself := huma.DefaultJSONFormat
+	byItself.Marshal = func(w io.Writer, v any) error {
+		if x, ok := v.(interface{ writeJSON(w io.Writer) error }); ok {
+			return x.writeJSON(w)
+		}
+		return huma.DefaultJSONFormat.Marshal(w, v)
+	}
+	c.Formats = map[string]huma.Format{"application/json": byItself, "json": byItself}
 	c.Info.Description = "Results of LLM serving benchmarks: filters, records, comparisons, trends. " +
 		"Times are RFC 3339 in records and Unix milliseconds in fields of kind time."
 	for _, t := range []reflect.Type{ // that write themselves, or have a document of their own

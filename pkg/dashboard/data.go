@@ -117,6 +117,8 @@ type experimentAnswer struct {
 		Settings map[string]string      `json:"settings"`
 		Values   map[string]field.Value `json:"values" doc:"all fields of the run"`
 		Record   json.RawMessage        `json:"record" doc:"result.json"`
+		Files    []runFile              `json:"files" doc:"of the run's folder, by name; none if this server does not have it"`
+		More     bool                   `json:"more_files,omitempty" doc:"the folder has more files than these"`
 	}
 }
 
@@ -128,9 +130,12 @@ func (d *Server) experiment(ctx context.Context, in *experimentInput) (*experime
 	a := &experimentAnswer{}
 	b := &a.Body
 	b.ID, b.Case, b.Title, b.Dir = in.ID, s.Run.Case, s.Run.Case.Title(), s.Run.Dir
-	b.Settings, b.Record, b.Values = s.Settings, s.Record, map[string]field.Value{}
+	b.Settings, b.Record, b.Values, b.Files = s.Settings, s.Record, map[string]field.Value{}, []runFile{}
 	for _, c := range field.Of(&s.Run) {
 		b.Values[c.Field.Name] = c.Value
+	}
+	if dir, err := d.folderOf(&s.Run); err == nil {
+		b.Files, b.More = filesBelow(dir)
 	}
 	return a, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/dashboard"
-	"github.com/profllm/profllm/pkg/internal/pgtest"
+	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/store"
 	"github.com/profllm/profllm/pkg/upload"
 )

@@ -236,20 +236,15 @@ func frontierOf(runs []query.Run, x, y string) frontier {
 	if errX != nil || errY != nil {
 		return out
 	}
-	var spots []explore.Spot
-	var places []int
+	best := explore.NewFrontier[int](fx, fy)
 	for i := range runs {
-		r := &runs[i]
-		a, b := r.Of(x), r.Of(y)
-		if a.IsNumber() && b.IsNumber() && r.Of("verdict").Text == string(result.VerdictValid) {
-			spots = append(spots, explore.Spot{X: a.Number, Y: b.Number, Kind: r.Of("kind").Text})
-			places = append(places, i)
+		if r := &runs[i]; r.Of("verdict").Text == string(result.VerdictValid) {
+			best.Add(r.Of("kind").Text, r.Of(x), r.Of(y), func() int { return i })
 		}
 	}
-	on, kind := explore.Frontier(spots, fx, fy)
-	out.Kind = kind
-	for _, i := range on {
-		out.Runs = append(out.Runs, places[i])
-	}
+	out.Runs, out.Kind = best.Runs(func(i, j int) int { // as the dashboard orders them
+		a, b := &runs[i], &runs[j]
+		return cmp.Or(cmp.Compare(b.Of("timestamp").Number, a.Of("timestamp").Number), cmp.Compare(a.ID, b.ID))
+	})
 	return out
 }

@@ -40,14 +40,14 @@ func TestHostileRecords(t *testing.T) {
 		{"run id with NUL", func(r *result.Result) { r.RunID = "a\x00b" }, ""},
 		{"long model", set("cmd_args.model", noise(1<<20)), "cmd_args.model has 1048576 bytes"},
 		{"long setting", set("cmd_args.some", noise(1<<20)), ""},
-		{"long key", set(noise(1<<20), "x"), "the name of a field has 1048576 bytes"},
+		{"long key", set("cmd_args."+noise(1<<20), "x"), "the name of a field has 1048585 bytes"},
 		{"strange key", set("a\x00\"\\%'b\x1f", "\x00\x1f\x1b"), ""},
 		{"huge numbers", func(r *result.Result) { r.Results.OutputThroughput = new(math.MaxFloat64) }, ""},
 		{"long image", func(r *result.Result) { r.Provenance = &result.Provenance{Image: noise(9000)} }, "image has 9000 bytes"},
 		{"many settings", func(r *result.Result) {
 			r.Config.Settings = map[string]string{}
 			for i := range 6000 {
-				r.Config.Settings[fmt.Sprintf("env.v%d", i)] = "x"
+				r.Config.Settings[fmt.Sprintf("cmd_args.v%d", i)] = "x"
 			}
 		}, "fields, and a store takes 5000"},
 	}

@@ -76,16 +76,8 @@ func hashOf(record []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// setupOf is the same for records of one run: what was asked for, and which repeat it is.
-// Run ids have 24 random bits, so that two runs of a large sweep may have the same.
-func setupOf(r *result.Result) string {
-	index := 0
-	if r.Repeats != nil {
-		index = r.Repeats.Index
-	}
-	text, _ := json.Marshal([]any{r.Suite, r.Config.Settings, index}) // maps in the order of their keys
-	return hashOf(text)[:24]
-}
+// setupOf tells runs with the same run id apart.
+func setupOf(r *result.Result) string { return hashOf([]byte(records.Setup(r)))[:24] }
 
 // largest is how long a record may be that is read from a store, in bytes.
 const largest = 256 << 20

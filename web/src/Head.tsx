@@ -1,4 +1,6 @@
 import { ActionIcon, Tooltip } from '@mantine/core'
+import { useIsFetching } from '@tanstack/react-query'
+import { memo } from 'react'
 import { useKnown } from './data'
 import { plural } from './format'
 import { useOffer } from './offer'
@@ -7,10 +9,10 @@ import { home, link, update, type State } from './state'
 interface Props {
   state: State
   scheme: 'light' | 'dark'
-  busy: boolean
 }
 
-export function Head({ state, scheme, busy }: Props) {
+// Drawn again only if the address changes, not with each answer.
+export const Head = memo(function Head({ state, scheme }: Props) {
   const { options } = useKnown()
   const { tabs, back } = useOffer()
   const other = scheme === 'dark' ? 'light' : 'dark'
@@ -45,9 +47,15 @@ export function Head({ state, scheme, busy }: Props) {
           </svg>
         </ActionIcon>
       </Tooltip>
-      <span className={busy ? 'busy on' : 'busy'} aria-hidden="true" />
+      <Busy />
     </header>
   )
+})
+
+/** Shows that the question of the page is under way. */
+function Busy() {
+  const asking = useIsFetching({ queryKey: ['apply'] }) > 0
+  return <span className={asking ? 'busy on' : 'busy'} aria-hidden="true" />
 }
 
 /** Moves the focus itself: where the address keeps the state behind #, the link would lose it. */

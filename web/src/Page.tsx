@@ -1,10 +1,10 @@
-import { Button } from '@mantine/core'
 import { useCallback, useEffect, useState } from 'react'
 import { FilterBar } from './bar/FilterBar'
 import { Strip } from './bar/Strip'
 import { useAnswer, useKnown } from './data'
 import { FacetPanel } from './facets/FacetPanel'
 import { Head } from './Head'
+import { useDrawn } from './marks'
 import { Trouble } from './parts/Trouble'
 import { useOffer, type ViewProps } from './offer'
 import { useAddress } from './state'
@@ -17,8 +17,10 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const tab = tabs.find((t) => t.view === state.view) ?? tabs[0]
   const title = tab?.title ?? ''
   const answer = useAnswer(state, known)
+  useDrawn('profllm:answer', answer.isPlaceholderData ? undefined : answer.data)
   const [facets, setFacets] = useState(false) // the panel, on narrow screens
   const close = useCallback(() => setFacets(false), [])
+  const openFacets = useCallback(() => setFacets(true), [])
   useEffect(() => {
     document.title = `${title} · profllm`
   }, [title])
@@ -27,7 +29,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const empty = known.options.runs === 0 && state.view !== 'upload'
   return (
     <div className="page">
-      <Head state={state} scheme={scheme} busy={answer.isFetching} />
+      <Head state={state} scheme={scheme} />
       {empty ? <EmptyStore /> : (
         <div className="body">
           {filtered && <FacetPanel state={state} answer={answer.data} open={facets} close={close} />}
@@ -35,9 +37,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
             {state.view !== 'run' && <h1 className="sr">{title}</h1>}
             {filtered && (
               <>
-                <FilterBar state={state}>
-                  <Button className="narrow" size="xs" variant="default" onClick={() => setFacets(true)}>Filters</Button>
-                </FilterBar>
+                <FilterBar state={state} openFacets={openFacets} />
                 <Strip state={state} answer={answer.data} />
               </>
             )}

@@ -293,6 +293,7 @@ export interface Delta {
 
 export interface Compared {
   said: Paragraph[] | null
+  ids: Record<string, string> | null // of the store, by the folders that the report names
   report: {
     judgements?: Judgement[] | null
     comparisons?: Comparison[] | null
@@ -349,6 +350,7 @@ export interface Experiment {
   settings: Record<string, string> | null
   values: Record<string, Value> | null
   files?: { name: string; size: number }[] | null
+  more_files?: boolean
 }
 
 export interface Track {

@@ -21,7 +21,8 @@ export interface Source {
   apply: (q: Query, s?: AbortSignal) => Promise<Answer>
   experiment: (id: string, s?: AbortSignal) => Promise<Experiment>
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) => Promise<{ ids: string[] | null; kind: string }>
-  csv: (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => Promise<Blob>
+  /** The matching runs as a file; without fields, with all that any run has. */
+  saved: (format: 'csv' | 'json', body: { filter?: Filter; fields?: string[]; sort?: Order[] }) => Promise<Blob>
 }
 
 export let api: Source

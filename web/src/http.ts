@@ -79,7 +79,8 @@ export const server = {
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>
     post<{ ids: string[] | null; kind: string }>('api/analysis/pareto', body, s),
-  csv: async (body: { filter?: Filter; fields: string[]; sort?: Order[] }) => (await send('api/export/csv', body)).blob(),
+  saved: async (format: 'csv' | 'json', body: { filter?: Filter; fields?: string[]; sort?: Order[] }) =>
+    (await send(`api/export/${format}`, body)).blob(),
   uploadStatus: (id: string, s?: AbortSignal) => get<UploadJob>(`api/upload/status/${one(id)}`, s),
   traceURL: (id: string, path: string) => `api/export/traces/${one(id)}?path=${one(path)}`,
   trace: async (url: string) => (await call(url)).blob(),

@@ -63,7 +63,7 @@ export function parse(search: string): State {
     x: text('x'), y: text('y'), colour: text('colour'), label: text('label'), log: text('log'), metric: text('metric'), by: text('by'),
     limits: parseLimits(q.get('limits')),
     target: Number.isFinite(target) ? target : undefined,
-    runs: list(q.get('runs')) ?? [],
+    runs: q.getAll('runs'),
     a: parseFilter(q.get('a')),
     b: parseFilter(q.get('b')),
     run: text('run'),
@@ -88,7 +88,7 @@ export function format(s: State): string {
   put('by', s.by)
   put('limits', s.limits?.map((l) => `${l.field}:${l.value}`).join('~'))
   put('target', s.target?.toString())
-  put('runs', s.runs.length ? s.runs.join('~') : undefined)
+  for (const id of s.runs) q.append('runs', id) // ids of the store may have any character
   put('a', s.a && JSON.stringify(s.a))
   put('b', s.b && JSON.stringify(s.b))
   put('run', s.view === 'run' ? s.run : undefined)

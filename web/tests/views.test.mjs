@@ -48,6 +48,11 @@ test('views', async (t) => {
     const lines = readFileSync(await file.path(), 'utf8').trim().split(/\r?\n/)
     assert.equal(lines.length, n + 1)
     assert.match(lines[0], /^run_id,case,verdict,kind,timestamp/)
+    await page.getByRole('button', { name: 'All fields' }).click()
+    const [all] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'All fields as JSON' }).click()])
+    const runs = JSON.parse(readFileSync(await all.path(), 'utf8'))
+    assert.equal(runs.length, n)
+    assert.ok(runs.every((r) => r.verdict === 'suspect' && Object.keys(r).length > 60))
   })
 
   await t.test('the scatter draws points and lists the frontier of the API', async (t) => {
@@ -131,6 +136,9 @@ test('views', async (t) => {
     await page.getByRole('button', { name: 'Compare', exact: true }).click()
     await page.locator('.verdict-line').waitFor()
     await page.getByRole('heading', { name: 'What differs' }).waitFor()
+    const chosen = new URL(page.url()).searchParams.getAll('runs')
+    const linked = await page.locator('table.compare thead a').evaluateAll((list) => list.map((a) => new URL(a.href).searchParams.get('run')))
+    assert.deepEqual(linked, chosen)
     const order = await page.locator('.verdict-line, .view section > h2').allTextContents()
     assert.deepEqual(order.slice(-2).map((x) => x.replace('simulated', '').trim()), ['What differs', 'Numbers'])
     await page.getByText('simulated').first().waitFor()

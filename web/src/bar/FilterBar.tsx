@@ -1,20 +1,25 @@
 import { Button, TextInput } from '@mantine/core'
-import { useEffect, useState, type ReactNode } from 'react'
+import { memo, useEffect, useState } from 'react'
 import { useKnown } from '../data'
 import { asChoice, join, parts, searchText, sentence, withText } from '../filter'
 import { useOffer } from '../offer'
 import { update, type State } from '../state'
 import { FilterBuilder } from './FilterBuilder'
 
-/** The filter in words, each part with a way to remove it, and the search box. */
-export function FilterBar({ state, children }: { state: State; children: ReactNode }) {
+interface Props {
+  state: State
+  openFacets: () => void // on narrow screens
+}
+
+/** The filter in words, each part with a way to remove it, and the search box. An answer changes nothing of it. */
+export const FilterBar = memo(function FilterBar({ state, openFacets }: Props) {
   const { fields } = useKnown()
   const { presets: Presets } = useOffer()
   const list = parts(state.filter)
   const words = list.filter((p) => !p.text)
   return (
     <div className="bar">
-      {children}
+      <Button className="narrow" size="xs" variant="default" onClick={openFacets}>Filters</Button>
       <Search state={state} />
       <div className="chips">
         {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values among the filters to narrow them.</span>}
@@ -44,7 +49,7 @@ export function FilterBar({ state, children }: { state: State; children: ReactNo
       {Presets && <Presets state={state} />}
     </div>
   )
-}
+})
 
 function Search({ state }: { state: State }) {
   const asked = searchText(parts(state.filter))

@@ -41,7 +41,10 @@ export function local(d: Data): Source {
       const f = !filter || isEmpty(filter) ? d.frontiers.find((f) => (f.x === x && f.y === y) || (f.x === y && f.y === x)) : undefined
       return { ids: f?.runs.map((i) => d.ids[i] as string) ?? [], kind: f?.kind ?? '' }
     },
-    csv: async (body) => new Blob([csv(engine, fields, body)], { type: 'text/csv' }),
+    saved: async (_, { filter, fields: names, sort }) => {
+      const q = { filter, fields: names ?? fields.map((f) => f.name), sort }
+      return new Blob([csv(engine, fields, q)], { type: 'text/csv' })
+    },
   }
 }
 

@@ -6,7 +6,6 @@ import { RunLink } from '../parts/RunLink'
 
 /** The numbers of every run; the best of each row is bold. */
 export function Numbers({ c, got }: { c: Comparison; got: Compared }) {
-  const ids = new Map((got.report?.runs ?? []).map((r) => [r.dir, r]))
   return (
     <section>
       <h2>Numbers{c.kind && <> <span className="badge simulated">{c.kind}</span></>}</h2>
@@ -15,14 +14,11 @@ export function Numbers({ c, got }: { c: Comparison; got: Compared }) {
           <thead>
             <tr>
               <th scope="col">Metric</th>
-              {(c.columns ?? []).map((col, i) => {
-                const run = ids.get(col.dir)
-                return (
-                  <th key={col.name} scope="col" className="num" title={col.label}>
-                    {run?.run_id ? <RunLink id={run.run_id}>{columnName(c, i)}</RunLink> : columnName(c, i)}<br /><Badge word={col.verdict} />
-                  </th>
-                )
-              })}
+              {(c.columns ?? []).map((col, i) => (
+                <th key={col.name} scope="col" className="num" title={col.label}>
+                  <RunLink id={got.ids?.[col.dir]}>{columnName(c, i)}</RunLink><br /><Badge word={col.verdict} />
+                </th>
+              ))}
               {c.columns?.length === 2 && <th scope="col" className="num">Difference</th>}
             </tr>
           </thead>

@@ -116,7 +116,7 @@ function Result({ got, ids }: { got: Compared; ids: string[] }) {
           <h2>Not compared</h2>
           <ul className="lines">
             {unusable.map((r) => (
-              <li key={r.dir}>{r.run_id ? <RunLink id={r.run_id}>{r.label}</RunLink> : r.label} <Badge word="invalid" text={r.verdict} /> {r.reason}</li>
+              <li key={r.dir}><RunLink id={got.ids?.[r.dir]}>{r.label}</RunLink> <Badge word="invalid" text={r.verdict} /> {r.reason}</li>
             ))}
           </ul>
         </section>

@@ -3,7 +3,7 @@ import { useMemo, useState, type MouseEvent } from 'react'
 import { Problem, type OverTime, type Track } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
-import { overTimeOption } from '../charts/overtime'
+import { overTimeOption, trackColour, trackName } from '../charts/overtime'
 import { formatBytes, plural } from '../format'
 import { server, token } from '../http'
 import { Loading } from '../parts/Loading'
@@ -13,7 +13,7 @@ import { download } from './TableView'
 const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1)
 const gone = (error: Error | null) => error instanceof Problem && error.status === 404
 
-/** What engines and GPUs did over time. Runs whose files are elsewhere have none. */
+/** What engines, GPUs and nodes did over time. Runs whose files are elsewhere have none. */
 export function OverTimeCharts({ id, scheme }: { id: string; scheme: 'light' | 'dark' }) {
   const got = useQuery({ queryKey: ['series', id], queryFn: ({ signal }) => server.series(id, signal), retry: false })
   const groups = useMemo(() => {
@@ -29,7 +29,7 @@ export function OverTimeCharts({ id, scheme }: { id: string; scheme: 'light' | '
       {got.isLoading && <Loading what="the samples" />}
       {gone(got.error) && <p className="quiet">{capital((got.error as Error).message)}.</p>}
       {got.error && !gone(got.error) && <Trouble error={got.error} />}
-      {got.data && groups.length === 0 && <p className="quiet">Neither the engines nor the GPUs were sampled.</p>}
+      {got.data && groups.length === 0 && <p className="quiet">Neither engines, GPUs nor nodes were sampled.</p>}
       {got.data && <div className="small-charts">{groups.map(([name, tracks]) => <Group key={name} name={name} tracks={tracks} all={got.data} scheme={scheme} />)}</div>}
       {got.data?.problems?.map((p) => <p key={p} className="quiet">{p}</p>)}
     </section>
@@ -37,16 +37,22 @@ export function OverTimeCharts({ id, scheme }: { id: string; scheme: 'light' | '
 }
 
 function Group({ name, tracks, all, scheme }: { name: string; tracks: Track[]; all: OverTime; scheme: 'light' | 'dark' }) {
-  const begin = Math.min(...(all.tracks ?? []).flatMap((t) => t.times.slice(0, 1)))
-  const option = useMemo(() => overTimeOption(tracks, all, begin, look(scheme)), [tracks, all, begin, scheme])
+  const colours = look(scheme)
+  const option = useMemo(() => overTimeOption(tracks, all, look(scheme)), [tracks, all, scheme])
   const unit = tracks[0]?.unit
   return (
     <figure>
-      <figcaption>{name}{unit && <span className="quiet"> {unit}</span>}<span className="quiet small">{plural(tracks.length, 'line')}</span></figcaption>
+      <figcaption>{name}{unit && <span className="quiet"> {unit}</span>}</figcaption>
       <Chart option={option} height={170} label={`${name} over time, ${plural(tracks.length, 'line')}`} />
+      <p className="legend quiet">
+        {tracks.slice(0, most).map((t, i) => <span key={trackName(t)}><i style={{ background: trackColour(i, colours) }} />{trackName(t)}</span>)}
+        {tracks.length > most && <span>and {tracks.length - most} more</span>}
+      </p>
     </figure>
   )
 }
+
+const most = 8 // lines that are named below a chart
 
 /** Traces that a profiler left. */
 export function Traces({ id }: { id: string }) {

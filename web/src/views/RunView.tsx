@@ -6,6 +6,7 @@ import { useKnown } from '../data'
 import { nothing, choose, join, parts } from '../filter'
 import { formatExact, formatTime, formatValue, nameOf } from '../format'
 import { Badge } from '../parts/Badge'
+import { Folder } from '../parts/Folder'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
 import { offers, useOffer } from '../offer'
@@ -59,10 +60,7 @@ function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light
       {OverTime && <OverTime id={e.id} scheme={scheme} />}
       <Facts values={e.values ?? {}} />
       {Traces && <Traces id={e.id} />}
-      <section>
-        <h2>Folder</h2>
-        <p>{e.link ? <a href={e.link}><code className="wrap">{e.dir}</code></a> : <code className="wrap">{e.dir}</code>}</p>
-      </section>
+      <Folder e={e} />
     </article>
   )
 }

@@ -1,4 +1,4 @@
-import { Button } from '@mantine/core'
+import { Button, Menu } from '@mantine/core'
 import { useQueries } from '@tanstack/react-query'
 import { memo, useEffect, useMemo, useRef, useState } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
@@ -30,10 +30,10 @@ export function TableView({ state, answer, stale }: Props) {
   const fields = useMemo(() => columns.flatMap((n) => known.fields.get(n) ?? []), [columns, known])
   const total = Math.min(answer?.matches ?? 0, mostRows)
   const scroll = useRef<HTMLDivElement>(null)
-  const { first, last } = useWindow(scroll, rowHeight, total)
+  const { first, last, top } = useWindow(scroll, rowHeight, total)
   const question = JSON.stringify([state.filter, state.sort])
   useEffect(() => {
-    if (scroll.current) scroll.current.scrollTop = 0
+    if (top.current > 0 && scroll.current) scroll.current.scrollTop = 0 // which makes the browser lay out the page at once
   }, [question])
 
   const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
@@ -131,12 +131,12 @@ function usePages(state: State, columns: string[], answer: Answer | undefined, w
 function TableTools({ state, columns, matches }: { state: State; columns: string[]; matches: number }) {
   const [busy, setBusy] = useState(false)
   const [failed, setFailed] = useState('')
-  const save = async () => {
+  const { records } = useOffer()
+  const save = async (format: 'csv' | 'json', fields?: string[]) => {
     setBusy(true)
     setFailed('')
     try {
-      const fields = [...new Set(['case', 'verdict', 'kind', ...columns])]
-      download(await api.csv({ filter: state.filter, fields, sort: state.sort }), 'runs.csv')
+      download(await api.saved(format, { filter: state.filter, fields, sort: state.sort }), `runs.${format}`)
     } catch (error) {
       setFailed(error instanceof Error ? error.message : String(error))
     }
@@ -145,7 +145,14 @@ function TableTools({ state, columns, matches }: { state: State; columns: string
   return (
     <div className="tools">
       <ColumnChooser columns={columns} />
-      <Button size="xs" variant="default" loading={busy} disabled={matches === 0} onClick={() => void save()}>Save as CSV</Button>
+      <Button size="xs" variant="default" loading={busy} disabled={matches === 0} onClick={() => void save('csv', [...new Set(['case', 'verdict', 'kind', ...columns])])}>Save as CSV</Button>
+      <Menu position="bottom-start">
+        <Menu.Target><Button size="xs" variant="subtle" disabled={matches === 0 || busy}>All fields…</Button></Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => void save('csv')}>All fields as CSV</Menu.Item>
+          {records && <Menu.Item onClick={() => void save('json')}>All fields as JSON</Menu.Item>}
+        </Menu.Dropdown>
+      </Menu>
       {failed && <span role="alert" className="bad">{failed}</span>}
       <span className="grow" />
       {state.runs.length > 0 && (
