@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check load chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ web: ## build the page into pkg/dashboard/dist and pkg/inline/dist (needs Node)
 web-check: ## fail unless these are what web/ builds
 	npm --prefix web ci --no-audit --no-fund
 	@.ci/web-check
+
+load: ## TIME=60s: 32 clients against a dashboard of 100,000 made-up runs
+	PROFLLM_DASHBOARD_LOAD=$(or $(TIME),60s) go test ./pkg/dashboard -run 'TestLoad$$' -v -timeout 60m
 
 chaos: ## SEED=n RUNS=n: runs on a Slurm lab of its own, whose daemons, nodes and commands are killed
 	@.ci/chaos $(or $(SEED),"") $(or $(RUNS),60)
