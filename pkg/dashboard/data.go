@@ -36,24 +36,26 @@ func (d *Server) addData() {
 	}, d.compare)
 }
 
-// chosen are the runs that a request in a URL asks for.
-type chosen struct {
-	Filter string `query:"filter" doc:"a filter, as JSON"`
-}
-
-func (c chosen) filter() (*filter.Filter, error) {
-	if c.Filter == "" {
+// parsed is the filter of a request in a URL; nil without one.
+func parsed(text string) (*filter.Filter, error) {
+	if text == "" {
 		return nil, nil
 	}
-	f, err := filter.Parse([]byte(c.Filter))
+	f, err := filter.Parse([]byte(text))
 	if err != nil {
 		return nil, refused(err)
 	}
 	return f, nil
 }
 
+// The framework leaves fields of embedded types that are not exported empty, so that each input has its own.
+
+type summaryInput struct {
+	Filter string `query:"filter" doc:"a filter, as JSON"`
+}
+
 type experimentsInput struct {
-	chosen
+	Filter string   `query:"filter" doc:"a filter, as JSON"`
 	Sort   string   `query:"sort" doc:"a field; with - before it from its largest value" example:"-timestamp"`
 	Fields []string `query:"fields" doc:"default: the columns that a page shows at first"`
 	Offset int      `query:"offset" minimum:"0"`
@@ -69,7 +71,7 @@ type experimentsAnswer struct {
 }
 
 func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experimentsAnswer, error) {
-	f, err := in.filter()
+	f, err := parsed(in.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +155,8 @@ type summaryAnswer struct {
 	}
 }
 
-func (d *Server) summary(ctx context.Context, in *struct{ chosen }) (*summaryAnswer, error) {
-	f, err := in.filter()
+func (d *Server) summary(ctx context.Context, in *summaryInput) (*summaryAnswer, error) {
+	f, err := parsed(in.Filter)
 	if err != nil {
 		return nil, err
 	}
