@@ -25,13 +25,11 @@ type numberPart struct {
 // numbers is a chunk of them; NaN is none. What is known of a chunk lies beside what is known of the
 // next, so that a question waits for memory only where it reads numbers.
 type numbers struct {
-	x    *[size]float64 // nil if no row has a number
-	n    int
-	sums sums
-	// lowest and highest are rows with the smallest and largest numbers, as many as there are up to
-	// extremes.
-	lowest, highest fewRows
-	// summed says whether sums, lowest and highest are right.
+	x     *[size]float64 // nil if no row has a number
+	n     int
+	sums  sums
+	order *[size]uint16 // the n rows with a number, from the smallest to the largest
+	// summed says whether sums and order are right.
 	summed bool
 	bins   *[size]uint8 // 1 for the first bin; 0: no number
 }
@@ -79,7 +77,7 @@ func (p *numberPart) put(row uint32, x float64) {
 		}
 		p.chunks[i].x = new([size]float64)
 		for at := range p.chunks[i].x {
-			p.chunks[i].x[at] = math.NaN()
+			p.chunks[i].x[at] = math.Float64frombits(nothing)
 		}
 		if p.binned {
 			p.chunks[i].bins = new([size]uint8)
@@ -102,7 +100,7 @@ func (p *numberPart) put(row uint32, x float64) {
 func (p *numberPart) clear(row uint32) {
 	c := &p.chunks[row>>shift]
 	x := c.x[row&mask]
-	c.x[row&mask] = math.NaN()
+	c.x[row&mask] = math.Float64frombits(nothing)
 	c.n--
 	c.summed, p.stale = false, true
 	p.many.known = false
@@ -169,84 +167,43 @@ func (p *numberPart) bin() {
 	p.binned = true
 }
 
-// extremes is how many of the smallest and largest numbers of a chunk are known by their rows. If a
-// selection has most rows of the chunk, it has one of them.
-const extremes = 8
-
-func (c *numbers) summarise() {
-	c.sums, c.summed = noSums(), true
-	c.lowest.n, c.highest.n = 0, 0
-	for i, x := range c.x {
-		if x != x {
-			continue
-		}
-		c.sums.add(x)
-		if f := &c.lowest; f.n < extremes || x < c.x[f.rows[f.n-1]] {
-			f.insert(uint16(i), func(r uint16) bool { return x < c.x[r] })
-		}
-		if f := &c.highest; f.n < extremes || x > c.x[f.rows[f.n-1]] {
-			f.insert(uint16(i), func(r uint16) bool { return x > c.x[r] })
-		}
-	}
-}
-
-// fewRows are some rows of a chunk in an order.
-type fewRows struct {
-	rows [extremes]uint16
-	n    int
-}
-
-// insert puts a row before the first that belongs behind it. The last goes if there is no room.
-func (f *fewRows) insert(row uint16, before func(uint16) bool) {
-	if f.n < extremes {
-		f.n++
-	}
-	at := f.n - 1
-	for ; at > 0 && before(f.rows[at-1]); at-- {
-		f.rows[at] = f.rows[at-1]
-	}
-	f.rows[at] = row
-}
-
-// without sums up what is chosen of the chunk, from the sums of all rows and those of the others.
-// It is not ok where that would be wrong: if the extremes are among the others, or the sum that is
-// left is small beside what it is the difference of. A sum of 4,096 numbers of one sign is exact to
-// about 1e-14.
-func (c *numbers) without(others []uint16, chosen *rowBits, gaps bool) (s sums, ok bool) {
+// without adds up what is chosen of the chunk, from the sum of all rows and that of the others. It is
+// not ok where that would be wrong: if the sum that is left is small beside what it is the difference of.
+// A sum of 4,096 numbers of one sign is exact to about 1e-14.
+func (c *numbers) without(others []uint16, gaps bool) (n int, sum float64, ok bool) {
 	if c.sums.low < 0 && c.sums.high > 0 {
-		return s, false
+		return 0, 0, false
 	}
-	if s, ok = c.ends(chosen); !ok {
-		return s, false
-	}
-	n, sum := c.sum(others, gaps)
-	s.n, s.sum = c.sums.n-n, c.sums.sum-sum
-	return s, math.Abs(s.sum) >= math.Abs(c.sums.sum)/16 && !math.IsInf(s.sum, 0)
+	n, sum = c.sum(others, gaps)
+	n, sum = c.sums.n-n, c.sums.sum-sum
+	return n, sum, math.Abs(sum) >= math.Abs(c.sums.sum)/16 && !math.IsInf(sum, 0)
 }
 
-// ends are the smallest and the largest number that is chosen, if they are among the extremes.
-func (c *numbers) ends(chosen *rowBits) (s sums, ok bool) {
-	low, okLow := c.first(&c.lowest, chosen)
-	high, okHigh := c.first(&c.highest, chosen)
-	return sums{low: low, high: high}, okLow && okHigh
-}
-
-// first is the number of the first row that is chosen.
-func (c *numbers) first(few *fewRows, chosen *rowBits) (float64, bool) {
-	for _, r := range few.rows[:few.n] {
-		if chosen.has(r) {
-			return c.x[r], true
+// extend takes the smallest and the largest number that is chosen into sums. rows are those chosen, or nil if
+// they are not listed and many: then one of the first in order is most probably among them.
+func (c *numbers) extend(s *sums, chosen *rowBits, rows []uint16) {
+	steps := c.n // that cost no more than to look at all rows
+	if rows != nil {
+		steps = min(c.n, len(rows))
+	}
+	low, high := c.sums.low < s.low, c.sums.high > s.high
+	if low {
+		for _, r := range c.order[:steps] {
+			if chosen.has(r) {
+				s.low, low = min(s.low, c.x[r&mask]), false
+				break
+			}
 		}
 	}
-	return 0, false
-}
-
-// of sums up rows of the chunk, which are those chosen. Without gaps, every row of the chunk that
-// is in use has a number.
-func (c *numbers) of(rows []uint16, chosen *rowBits, gaps bool) sums {
-	s, ok := c.ends(chosen)
-	if !ok {
-		s = noSums()
+	if high {
+		for i := c.n - 1; i >= c.n-steps; i-- {
+			if r := c.order[i&mask]; chosen.has(r) {
+				s.high, high = max(s.high, c.x[r&mask]), false
+				break
+			}
+		}
+	}
+	if low || high {
 		for _, r := range rows { // no comparison with NaN holds
 			x := c.x[r&mask]
 			if x < s.low {
@@ -257,11 +214,10 @@ func (c *numbers) of(rows []uint16, chosen *rowBits, gaps bool) sums {
 			}
 		}
 	}
-	s.n, s.sum = c.sum(rows, gaps)
-	return s
 }
 
-// sum adds up rows, in four sums: an addition waits for the one before.
+// sum adds up rows, in four sums: an addition waits for the one before. Without gaps, every row of the
+// chunk that is in use has a number.
 func (c *numbers) sum(rows []uint16, gaps bool) (n int, sum float64) {
 	if gaps {
 		return c.sumSome(rows)
@@ -278,26 +234,37 @@ func (c *numbers) sum(rows []uint16, gaps bool) (n int, sum float64) {
 	return n, w + x + (y + z)
 }
 
+// nothing are the bits of the NaN that a row without a number has.
+const nothing = 0x7FF8000000000001
+
+// orZero is a number, 0 for none, without a branch that the processor could foresee wrongly.
+func orZero(x float64) (y float64, none int) {
+	b := math.Float64bits(x)
+	none = int(one(b == nothing))
+	if b == nothing {
+		b = 0
+	}
+	return math.Float64frombits(b), none
+}
+
 // sumSome is sum where a row may have no number.
 func (c *numbers) sumSome(rows []uint16) (n int, sum float64) {
-	var even, odd float64
-	for ; len(rows) >= 2; rows = rows[2:] {
-		if x := c.x[rows[0]&mask]; x == x {
-			even += x
-			n++
-		}
-		if x := c.x[rows[1]&mask]; x == x {
-			odd += x
-			n++
-		}
+	n = len(rows)
+	var w, x, y, z float64
+	for ; len(rows) >= 4; rows = rows[4:] {
+		a, i := orZero(c.x[rows[0]&mask])
+		b, j := orZero(c.x[rows[1]&mask])
+		d, k := orZero(c.x[rows[2]&mask])
+		e, l := orZero(c.x[rows[3]&mask])
+		w, x, y, z = w+a, x+b, y+d, z+e
+		n -= i + j + k + l
 	}
 	for _, r := range rows {
-		if x := c.x[r&mask]; x == x {
-			even += x
-			n++
-		}
+		a, i := orZero(c.x[r&mask])
+		w += a
+		n -= i
 	}
-	return n, even + odd
+	return n, w + x + (y + z)
 }
 
 // within sets the rows whose number is in a range, edges included.
@@ -321,6 +288,9 @@ func (p *numberPart) size() int64 {
 			n += size * 8
 			if c.bins != nil {
 				n += size
+			}
+			if c.order != nil {
+				n += size * 2
 			}
 		}
 	}

@@ -87,18 +87,19 @@ func (t *Table) sumsOf(p *numberPart, of *choice) sums {
 			all.join(c.sums)
 			continue
 		}
-		gaps := c.n < t.lives[i]
+		bits, rows, gaps := &of.chosen.bits[i], of.chosen.rows[i], c.n < t.lives[i]
+		c.extend(&all, bits, rows)
 		if of.others != nil && n > t.lives[i]/2 {
-			if s, ok := c.without(of.others.rows[i], &of.chosen.bits[i], gaps); ok {
-				all.join(s)
+			if n, sum, ok := c.without(of.others.rows[i], gaps); ok {
+				all.n, all.sum = all.n+n, all.sum+sum
 				continue
 			}
 		}
-		rows := of.chosen.rows[i]
 		if rows == nil {
-			rows = of.chosen.bits[i].list(room[:0])
+			rows = bits.list(room[:0])
 		}
-		all.join(c.of(rows, &of.chosen.bits[i], gaps))
+		found, sum := c.sum(rows, gaps)
+		all.n, all.sum = all.n+found, all.sum+sum
 	}
 	return all
 }

@@ -9,11 +9,15 @@
 package dashboard
 
 import (
+	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -27,16 +31,22 @@ import (
 
 // Options of a server.
 type Options struct {
-	Version  string   // of profllm
-	Token    string   // that writes must carry; "" for none
-	ReadOnly bool     // nothing is written
-	Demo     bool     // every run is simulated
-	Hosts    []string // names that the server answers for, besides addresses and localhost
+	Version string // of profllm
+	Token   string // that writes must carry; "" for none
+	// TokenForReads makes reads of the store carry the token as well.
+	TokenForReads bool
+	ReadOnly      bool     // nothing is written
+	Demo          bool     // every run is simulated
+	Hosts         []string // names that the server answers for, besides addresses and localhost
 	// Roots are folders, without links in their names, below which files of runs may be read.
 	Roots []string
 	Log   func(format string, args ...any) // hears of faults of the program; nil: nobody does
 	// Uploads takes files; nil if the server takes none.
 	Uploads *upload.Spool
+	// AtOnce is how many uploads are received at once, others wait; 0: 32.
+	AtOnce int
+	// Patience is how long a client may send nothing; 0: 30 s.
+	Patience time.Duration
 }
 
 // Server answers requests.
@@ -45,6 +55,7 @@ type Server struct {
 	opts  Options
 	mux   *http.ServeMux
 	api   huma.API
+	slots chan struct{} // one for each upload that is being received
 	counts
 }
 
@@ -53,7 +64,9 @@ func New(l *Live, o Options) *Server {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	d := &Server{store: l, opts: o, mux: http.NewServeMux()}
+	o.AtOnce = cmp.Or(o.AtOnce, 32)
+	o.Patience = cmp.Or(o.Patience, timeLimit)
+	d := &Server{store: l, opts: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.AtOnce)}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
 	d.addMetrics()
@@ -65,11 +78,20 @@ func New(l *Live, o Options) *Server {
 	d.addFiles()
 	d.addUploads()
 	d.addPage()
+	d.documentTokens()
 	return d
 }
 
 // Handler answers all requests of the server.
-func (d *Server) Handler() http.Handler { return d.counted(gzhttp.GzipHandler(d.guarded(d.mux))) }
+func (d *Server) Handler() http.Handler {
+	// Somebody waits for each answer: the quickest level takes a third of the default's time, and gives a few
+	// percent more bytes.
+	compressed, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		panic(err) // the level is one that there is
+	}
+	return d.counted(compressed(d.guarded(routed(d.mux))))
+}
 
 // config is that of the API: its document names no other server, and answers have no
 // fields beyond their own.
@@ -77,6 +99,14 @@ func config(version string) huma.Config {
 	c := huma.DefaultConfig("profllm dashboard", version)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "/api/openapi", "", ""
 	c.CreateHooks = nil
+	byItself := huma.DefaultJSONFormat
+	byItself.Marshal = func(w io.Writer, v any) error {
+		if x, ok := v.(interface{ writeJSON(w io.Writer) error }); ok {
+			return x.writeJSON(w)
+		}
+		return huma.DefaultJSONFormat.Marshal(w, v)
+	}
+	c.Formats = map[string]huma.Format{"application/json": byItself, "json": byItself}
 	c.Info.Description = "Results of LLM serving benchmarks: filters, records, comparisons, trends. " +
 		"Times are RFC 3339 in records and Unix milliseconds in fields of kind time."
 	for _, t := range []reflect.Type{ // that write themselves, or have a document of their own
@@ -96,6 +126,8 @@ func failed(err error) error {
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return huma.Error404NotFound(err.Error())
+	case errors.Is(err, store.ErrPreset):
+		return refused(err)
 	case errors.Is(err, errChanged):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):

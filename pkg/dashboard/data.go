@@ -36,26 +36,25 @@ func (d *Server) addData() {
 	}, d.compare)
 }
 
-// parsed is the filter of a request in a URL; nil without one.
-func parsed(text string) (*filter.Filter, error) {
-	if text == "" {
+// Chosen are the runs that a request in a URL asks for. The type is exported because huma reads no others that are
+// embedded.
+type Chosen struct {
+	Filter string `query:"filter" doc:"a filter, as JSON"`
+}
+
+func (c Chosen) filter() (*filter.Filter, error) {
+	if c.Filter == "" {
 		return nil, nil
 	}
-	f, err := filter.Parse([]byte(text))
+	f, err := filter.Parse([]byte(c.Filter))
 	if err != nil {
 		return nil, refused(err)
 	}
 	return f, nil
 }
 
-// The framework leaves fields of embedded types that are not exported empty, so that each input has its own.
-
-type summaryInput struct {
-	Filter string `query:"filter" doc:"a filter, as JSON"`
-}
-
 type experimentsInput struct {
-	Filter string   `query:"filter" doc:"a filter, as JSON"`
+	Chosen
 	Sort   string   `query:"sort" doc:"a field; with - before it from its largest value" example:"-timestamp"`
 	Fields []string `query:"fields" doc:"default: the columns that a page shows at first"`
 	Offset int      `query:"offset" minimum:"0"`
@@ -71,13 +70,13 @@ type experimentsAnswer struct {
 }
 
 func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experimentsAnswer, error) {
-	f, err := parsed(in.Filter)
+	f, err := in.filter()
 	if err != nil {
 		return nil, err
 	}
 	rows := &query.Rows{Fields: in.Fields, Offset: in.Offset, Limit: in.Limit}
 	if len(rows.Fields) == 0 {
-		rows.Fields = slices.Clone(firstColumns)
+		rows.Fields = slices.Clone(query.First.Columns)
 	}
 	if in.Sort != "" {
 		name, down := strings.CutPrefix(in.Sort, "-")
@@ -155,14 +154,14 @@ type summaryAnswer struct {
 	}
 }
 
-func (d *Server) summary(ctx context.Context, in *summaryInput) (*summaryAnswer, error) {
-	f, err := parsed(in.Filter)
+func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAnswer, error) {
+	f, err := in.filter()
 	if err != nil {
 		return nil, err
 	}
 	counted := []string{"status", "verdict", "kind"}
 	got, err := d.store.Query(ctx, query.Query{
-		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp", "gpu_hours"}, firstMetrics...),
+		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp", "gpu_hours"}, query.First.Metrics...),
 	})
 	if err != nil {
 		return nil, failed(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/columns"
 	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/filter"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"
@@ -102,6 +103,15 @@ func (l *Live) Query(ctx context.Context, q query.Query) (*query.Answer, error) 
 		return l.Store.Query(ctx, q)
 	}
 	return l.table.Query(ctx, q)
+}
+
+// Each calls visit for every run that meets a filter, in any order, with its values of some fields, which visit
+// does not keep.
+func (l *Live) Each(ctx context.Context, f *filter.Filter, fields []string, visit func(id []byte, v []field.Value)) error {
+	if l.table == nil {
+		return l.Scan(ctx, f, fields, visit)
+	}
+	return l.table.Each(ctx, f, fields, visit)
 }
 
 // Fields are those that any run has.

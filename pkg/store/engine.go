@@ -46,21 +46,18 @@ func (s *Store) Query(ctx context.Context, q query.Query) (*query.Answer, error)
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	a := &query.Answer{}
-	err := s.ask(ctx, func(x *asking) error {
-		where := s.where(q.Filter, x.seen)
-		if err := x.one(ctx, raw("SELECT count(*) FROM benchmark_runs"), &a.Runs); err != nil {
+	var a *query.Answer
+	err := s.ask(ctx, func(x *asking) (err error) {
+		if !q.Filter.Empty() || q.Rows != nil {
+			a, err = x.answer(ctx, q)
 			return err
 		}
-		err := x.one(ctx, format("SELECT count(*) FROM benchmark_runs b WHERE %s", where), &a.Matches)
-		if err == nil {
-			a.Facets, err = x.facets(ctx, q)
-		}
-		if err == nil {
-			a.Metrics, err = x.metrics(ctx, q.Metrics, where)
-		}
-		if err == nil && q.Rows != nil {
-			a.Rows, err = x.table(ctx, *q.Rows, where)
+		// A page asks such a question whenever it is opened.
+		key := textOf(q)
+		if a = x.found.answer(x.seq, key); a == nil {
+			if a, err = x.answer(ctx, q); err == nil {
+				x.found.keep(x.seq, key, a)
+			}
 		}
 		return err
 	})
@@ -68,6 +65,28 @@ func (s *Store) Query(ctx context.Context, q query.Query) (*query.Answer, error)
 		return nil, err
 	}
 	return a, nil
+}
+
+func (x *asking) answer(ctx context.Context, q query.Query) (a *query.Answer, err error) {
+	where := x.where(q.Filter, x.seen)
+	a = &query.Answer{}
+	for from := 0; from == 0 || from < len(q.Metrics); from += wide {
+		var some []query.Stats
+		a.Matches, some, err = x.metrics(ctx, q.Metrics[from:min(from+wide, len(q.Metrics))], where)
+		if err != nil {
+			return nil, err
+		}
+		a.Metrics = append(a.Metrics, some...)
+	}
+	if a.Runs = a.Matches; !q.Filter.Empty() {
+		if err := x.one(ctx, raw("SELECT count(*) FROM benchmark_runs"), &a.Runs); err != nil {
+			return nil, err
+		}
+	}
+	if a.Facets, err = x.facets(ctx, q); err == nil && q.Rows != nil {
+		a.Rows, err = x.table(ctx, *q.Rows, where)
+	}
+	return a, err
 }
 
 // one reads the only row of an answer.
@@ -79,16 +98,16 @@ func (x *asking) rows(ctx context.Context, visit func(*sql.Rows) error, e expr) 
 	return x.each(ctx, x.tx, visit, e.text, e.args...)
 }
 
+// wide is how many fields are read in one pass: PostgreSQL answers with up to 1,664 columns.
+const wide = 300
+
 // most is the largest number of which any number can be added up without a look at the sum.
 const most = 1e290
 
-func (x *asking) metrics(ctx context.Context, names []string, where expr) ([]query.Stats, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	list := make([]query.Stats, len(names))
-	var columns []expr
-	var into []any
+// metrics are the statistics of fields, and the number of runs, in one pass.
+func (x *asking) metrics(ctx context.Context, names []string, where expr) (runs int, list []query.Stats, err error) {
+	list = make([]query.Stats, len(names))
+	columns, into := []expr{raw("count(*)")}, []any{&runs}
 	sums := make([]struct {
 		low, high, sum sql.NullFloat64
 		runs           int
@@ -100,7 +119,7 @@ func (x *asking) metrics(ctx context.Context, names []string, where expr) ([]que
 		into = append(into, &sums[i].runs, &sums[i].low, &sums[i].high, &sums[i].sum)
 	}
 	if err := x.one(ctx, format("SELECT %s FROM benchmark_runs b WHERE %s", joined(columns, ", "), where), into...); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	for i, s := range sums {
 		sum := s.sum.Float64
@@ -114,12 +133,12 @@ func (x *asking) metrics(ctx context.Context, names []string, where expr) ([]que
 			}, format("SELECT %s FROM benchmark_runs b WHERE %s AND %s IS NOT NULL", x.value(names[i], x.seen).number, where,
 				x.value(names[i], x.seen).number))
 			if err != nil {
-				return nil, err
+				return 0, nil, err
 			}
 		}
 		list[i].Set(s.runs, sum, s.low.Float64, s.high.Float64)
 	}
-	return list, nil
+	return runs, list, nil
 }
 
 func (x *asking) table(ctx context.Context, rows query.Rows, where expr) (*query.Table, error) {
@@ -148,6 +167,35 @@ func (x *asking) table(ctx context.Context, rows query.Rows, where expr) (*query
 	}, format("SELECT %s FROM benchmark_runs b WHERE %s ORDER BY %s LIMIT %s", joined(columns, ", "), where, joined(order, ", "),
 		raw("? OFFSET ?", rows.Limit, rows.Offset)))
 	return t, err
+}
+
+// Scan calls visit for every run that meets a filter, in any order, with its values of some fields. visit keeps
+// neither the id nor the slice of values.
+func (s *Store) Scan(
+	ctx context.Context, f *filter.Filter, fields []string, visit func(id []byte, values []field.Value),
+) error {
+	q := query.Query{Filter: f, Rows: &query.Rows{Fields: fields}}
+	if err := q.Check(); err != nil {
+		return err
+	}
+	return s.ask(ctx, func(x *asking) error {
+		columns := []expr{raw("b.id")}
+		for _, name := range fields {
+			v := x.value(name, x.seen)
+			columns = append(columns, v.number, v.text)
+		}
+		read, values := newReader(len(fields)), make([]field.Value, len(fields))
+		return x.rows(ctx, func(r *sql.Rows) error {
+			if err := r.Scan(read.into...); err != nil {
+				return err
+			}
+			for i := range values {
+				values[i] = read.value(i)
+			}
+			visit([]byte(read.id), values)
+			return nil
+		}, format("SELECT %s FROM benchmark_runs b WHERE %s", joined(columns, ", "), s.where(f, x.seen)))
+	})
 }
 
 // reader takes an id and pairs of a number and a text from rows.
@@ -182,12 +230,32 @@ type remembered struct {
 	seq    int64
 	spans  map[string]span
 	fields []*field.Field
+	// answers are those to questions about all runs, by their JSON; nobody changes them.
+	answers map[string]*query.Answer
+}
+
+// mostAnswers is how many answers are remembered.
+const mostAnswers = 16
+
+func (r *remembered) answer(seq int64, key string) *query.Answer {
+	r.Lock()
+	defer r.Unlock()
+	r.state(seq)
+	return r.answers[key]
+}
+
+func (r *remembered) keep(seq int64, key string, a *query.Answer) {
+	r.Lock()
+	defer r.Unlock()
+	if r.state(seq); len(r.answers) < mostAnswers {
+		r.answers[key] = a
+	}
 }
 
 // state empties what was found in another state. The caller holds the lock.
 func (r *remembered) state(seq int64) {
 	if r.seq != seq || r.spans == nil {
-		r.seq, r.spans, r.fields = seq, map[string]span{}, nil
+		r.seq, r.spans, r.fields, r.answers = seq, map[string]span{}, nil, map[string]*query.Answer{}
 	}
 }
 
@@ -237,11 +305,11 @@ func (x *asking) present(ctx context.Context) (used, error) {
 	return seen, nil
 }
 
-// textOf is a filter as a key.
-func textOf(f *filter.Filter) string {
-	text, err := json.Marshal(f)
+// textOf is a filter or a question as a key.
+func textOf(x any) string {
+	text, err := json.Marshal(x)
 	if err != nil {
-		panic(fmt.Sprintf("a filter that is no JSON: %v", err))
+		panic(fmt.Sprintf("a question that is no JSON: %v", err))
 	}
 	return string(text)
 }

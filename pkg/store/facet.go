@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,41 +14,95 @@ import (
 
 // span is what all runs of a store have in a field.
 type span struct {
-	numbers, texts int // different ones, counted to one more than are listed
+	numbers, texts int // different ones; of more than are listed, some
 	low, high      float64
 }
 
-// span looks at all runs once in each state of the store.
-func (x *asking) span(ctx context.Context, name string) (span, error) {
+// spans looks at all runs once in each state of the store, for all fields of a question together.
+func (x *asking) spans(ctx context.Context, names []string) (map[string]span, error) {
 	x.found.Lock()
 	defer x.found.Unlock()
 	x.found.state(x.seq)
-	if s, ok := x.found.spans[name]; ok {
-		return s, nil
-	}
-	v := x.value(name, x.seen)
-	var s span
-	count := func(e expr, into *int) error {
-		return x.one(ctx, format(fmt.Sprintf("SELECT count(*) FROM (SELECT DISTINCT %%s AS v FROM benchmark_runs b WHERE %%s IS NOT NULL LIMIT %d) d", query.MaxDistinct+1), e, e), into)
-	}
-	if v.hasNumbers {
-		var low, high sql.NullFloat64
-		if err := count(v.number, &s.numbers); err != nil {
-			return s, err
+	known := x.found.spans
+	var missing []string
+	for _, name := range names {
+		if _, ok := known[name]; !ok && !slices.Contains(missing, name) {
+			missing = append(missing, name)
 		}
-		err := x.one(ctx, format("SELECT min(%s), max(%s) FROM benchmark_runs b", v.number, v.number), &low, &high)
+	}
+	found := make([]span, len(missing))
+	if err := x.ranges(ctx, missing, found); err != nil {
+		return nil, err
+	}
+	// The first runs show which measured numbers have too many values to be counted one by one.
+	some := raw(fmt.Sprintf(" LIMIT %d", 2*query.MaxDistinct+query.MaxDistinct/2))
+	if err := x.distinct(ctx, missing, found, some); err != nil {
+		return nil, err
+	}
+	if err := x.distinct(ctx, missing, found, raw("")); err != nil {
+		return nil, err
+	}
+	for i, name := range missing {
+		known[name] = found[i]
+	}
+	return maps.Clone(known), nil
+}
+
+// ranges finds the smallest and largest numbers of fields, in one pass for many of them.
+func (x *asking) ranges(ctx context.Context, names []string, found []span) error {
+	for from := 0; from < len(names); from += wide {
+		var columns []expr
+		var into []any
+		ends := make([][2]sql.NullFloat64, min(wide, len(names)-from))
+		for i := range ends {
+			n := x.value(names[from+i], x.seen).number
+			columns = append(columns, format("min(%s), max(%s)", n, n))
+			into = append(into, &ends[i][0], &ends[i][1])
+		}
+		if err := x.one(ctx, format("SELECT %s FROM benchmark_runs b", joined(columns, ", ")), into...); err != nil {
+			return err
+		}
+		for i, e := range ends {
+			found[from+i].low, found[from+i].high = e[0].Float64, e[1].Float64
+		}
+	}
+	return nil
+}
+
+// distinct counts the different values of fields among some runs, many fields in one pass. Fields that are known to
+// have more than are listed are left out.
+func (x *asking) distinct(ctx context.Context, names []string, found []span, some expr) error {
+	var places []int
+	for i, name := range names {
+		v := x.value(name, x.seen)
+		if v.hasNumbers && found[i].numbers <= query.MaxDistinct || v.hasTexts && found[i].texts <= query.MaxDistinct {
+			places = append(places, i)
+		}
+	}
+	for group := range slices.Chunk(places, atOnce) {
+		columns := make([]expr, len(group))
+		for i, at := range group {
+			v := x.value(names[at], x.seen)
+			columns[i] = format(fmt.Sprintf("%%s AS n%d, %%s AS t%d, 0 AS k%d", i, i, i), v.number, v.text)
+		}
+		runs := format("SELECT %s FROM benchmark_runs b%s", joined(columns, ", "), some)
+		err := x.rows(ctx, func(r *sql.Rows) error {
+			var set, numbers, texts int
+			if err := r.Scan(&set, &numbers, &texts); err != nil {
+				return err
+			}
+			for i, at := range group {
+				if set&(1<<(len(group)-1-i)) == 0 {
+					found[at].numbers, found[at].texts = numbers, texts
+				}
+			}
+			return nil
+		}, format("WITH g(s, n, t, k, c) AS (%s) SELECT s, count(n), count(t) FROM g GROUP BY s", x.sql.grouped(runs, len(group))))
 		if err != nil {
-			return s, err
-		}
-		s.low, s.high = low.Float64, high.Float64
-	}
-	if v.hasTexts {
-		if err := count(v.text, &s.texts); err != nil {
-			return s, err
+			return err
 		}
 	}
-	x.found.spans[name] = s
-	return s, nil
+	return nil
 }
 
 // A cut divides the runs that meet a condition by a number, a text and a kind, and counts them.
@@ -70,12 +125,12 @@ func (x *asking) facets(ctx context.Context, q query.Query) ([]query.Facet, erro
 	list := make([]query.Facet, len(q.Facets))
 	var cuts []*cut
 	counts := make([]map[field.Value]int, len(list))
+	spans, err := x.spans(ctx, q.Facets)
+	if err != nil {
+		return nil, err
+	}
 	for i, name := range q.Facets {
-		s, err := x.span(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		f := q.FilterOf(name)
+		s, f := spans[name], q.FilterOf(name)
 		where, key, v := x.where(f, x.seen), textOf(f), x.value(name, x.seen)
 		facet := &list[i]
 		facet.Field, counts[i] = name, map[field.Value]int{}

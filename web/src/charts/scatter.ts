@@ -84,7 +84,10 @@ export interface Drawn {
 /** Coordinates in one array: ECharts copies every object that it is given. */
 function coordinates(points: Point[]): Float64Array {
   const list = new Float64Array(points.length * 2)
-  points.forEach((q, i) => list.set([q.x, q.y], 2 * i))
+  points.forEach((q, i) => {
+    list[2 * i] = q.x
+    list[2 * i + 1] = q.y
+  })
   return list
 }
 

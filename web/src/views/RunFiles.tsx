@@ -1,19 +1,21 @@
 import { useQuery } from '@tanstack/react-query'
-import { useMemo } from 'react'
-import { Problem, api, type OverTime, type Track } from '../api'
+import { useMemo, useState, type MouseEvent } from 'react'
+import { Problem, type OverTime, type Track } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { overTimeOption, trackColour, trackName } from '../charts/overtime'
 import { formatBytes, plural } from '../format'
+import { server, token } from '../http'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
+import { download } from './TableView'
 
 const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1)
 const gone = (error: Error | null) => error instanceof Problem && error.status === 404
 
 /** What engines, GPUs and nodes did over time. Runs whose files are elsewhere have none. */
 export function OverTimeCharts({ id, scheme }: { id: string; scheme: 'light' | 'dark' }) {
-  const got = useQuery({ queryKey: ['series', id], queryFn: ({ signal }) => api.series(id, signal), retry: false })
+  const got = useQuery({ queryKey: ['series', id], queryFn: ({ signal }) => server.series(id, signal), retry: false })
   const groups = useMemo(() => {
     const map = new Map<string, Track[]>()
     for (const t of got.data?.tracks ?? []) {
@@ -54,7 +56,7 @@ const most = 8 // lines that are named below a chart
 
 /** Traces that a profiler left. */
 export function Traces({ id }: { id: string }) {
-  const got = useQuery({ queryKey: ['traces', id], queryFn: ({ signal }) => api.traces(id, signal), retry: false })
+  const got = useQuery({ queryKey: ['traces', id], queryFn: ({ signal }) => server.traces(id, signal), retry: false })
   const list = got.data?.traces ?? []
   if (list.length === 0) return null
   return (
@@ -63,7 +65,7 @@ export function Traces({ id }: { id: string }) {
       <ul className="lines">
         {list.map((t) => (
           <li key={t.path}>
-            <a href={api.traceURL(id, t.path)} download>{t.path}</a> <span className="quiet">{t.kind}{t.size_mb !== undefined && `, ${formatBytes(t.size_mb * 1e6)}`}</span>
+            <TraceLink url={server.traceURL(id, t.path)} path={t.path} /> <span className="quiet">{t.kind}{t.size_mb !== undefined && `, ${formatBytes(t.size_mb * 1e6)}`}</span>
           </li>
         ))}
       </ul>
@@ -71,22 +73,13 @@ export function Traces({ id }: { id: string }) {
   )
 }
 
-/** The run's folder, with the files in it that the server has. */
-export function Folder({ dir, files, more }: { dir: string; files: { name: string; size: number }[]; more: boolean }) {
-  const count = `${more ? 'the first ' : ''}${plural(files.length, 'file')}`
-  return (
-    <section>
-      <h2>Folder</h2>
-      <p><code className="wrap">{dir}</code></p>
-      {files.length > 0 && (
-        <details className="below" open={files.length <= 12}>
-          <summary>{count}, {formatBytes(files.reduce((n, f) => n + f.size, 0))}</summary>
-          <table className="list files">
-            <thead><tr><th scope="col">File</th><th scope="col" className="num">Size</th></tr></thead>
-            <tbody>{files.map((f) => <tr key={f.name}><td className="wrap">{f.name}</td><td className="num">{formatBytes(f.size)}</td></tr>)}</tbody>
-          </table>
-        </details>
-      )}
-    </section>
-  )
+/** A link cannot send a token: with one, the page fetches the trace. */
+function TraceLink({ url, path }: { url: string; path: string }) {
+  const [error, setError] = useState<Error>()
+  const fetched = (e: MouseEvent) => {
+    if (!token.get()) return
+    e.preventDefault()
+    server.trace(url).then((blob) => download(blob, path.slice(path.lastIndexOf('/') + 1)), setError)
+  }
+  return <><a href={url} download onClick={fetched}>{path}</a>{error && <Trouble error={error} />}</>
 }

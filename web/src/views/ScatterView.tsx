@@ -1,33 +1,37 @@
 import { Switch } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { useMemo } from 'react'
+import { memo, useMemo, useRef } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { classes, scatterOption, type Point } from '../charts/scatter'
+import { parts } from '../filter'
 import { axes, mostPoints, pointFields, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
 import { runIds } from '../ids'
+import { useDrawn } from '../marks'
 import { Verdict } from '../parts/Badge'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
+import { useOffer } from '../offer'
 import { link, update, type State } from '../state'
 
 interface Props {
   state: State
   answer: Answer | undefined
+  stale: boolean // the answer is of the filter before
   scheme: 'light' | 'dark'
 }
 
 /** Two metrics of every matching run, and the runs that no other beats in both. */
-export function ScatterView({ state, answer, scheme }: Props) {
+export function ScatterView({ state, answer, stale, scheme }: Props) {
   const known = useKnown()
   const { x, y, colour, label } = axes(state, known)
   const field = (name: string | undefined) => (name === undefined ? undefined : known.fields.get(name))
   const logs = state.log ?? `${wide(field(x), 30) ? 'x' : ''}${wide(field(y), 1000) ? 'y' : ''}`
   const points = useMemo(() => pointsOf(answer?.rows, { x, y, colour, label }), [answer?.rows, x, y, colour, label])
-  const frontier = useFrontier(state, points, { x, y, colour, label })
+  const frontier = useFrontier(state, points, stale, { x, y, colour, label })
   const groups = useMemo(() => classes(points, field(colour), look(scheme)), [points, colour, scheme, known])
   const drawing = useMemo(
     () => scatterOption({
@@ -73,7 +77,10 @@ export function ScatterView({ state, answer, scheme }: Props) {
         {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
       </p>
       {frontier.error ? <Trouble error={frontier.error} /> : (
-        <FrontierList points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)} />
+        <FrontierList
+          points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)}
+          filtered={parts(state.filter).length > 0}
+        />
       )}
     </section>
   )
@@ -109,8 +116,11 @@ export function pointsOf(rows: Rows | undefined, a: Axes): Point[] {
   return points
 }
 
-/** The frontier of all matching runs, of which some may not be among those that are drawn. */
-function useFrontier(state: State, points: Point[], a: Axes): { points: Point[]; kind: string; error: Error | null } {
+/**
+ * The frontier of all matching runs, of which some may not be among those that are drawn. A new one waits for the
+ * points that belong to it: drawing takes longest, and would be done twice.
+ */
+function useFrontier(state: State, points: Point[], stale: boolean, a: Axes): { points: Point[]; kind: string; error: Error | null } {
   const known = useKnown()
   const ids = useQuery({
     queryKey: ['pareto', state.filter, a.x, a.y],
@@ -118,9 +128,11 @@ function useFrontier(state: State, points: Point[], a: Axes): { points: Point[];
     enabled: a.x !== '' && a.y !== '',
     placeholderData: keepPreviousData,
   })
-  const wanted = ids.data?.ids ?? []
+  const shown = useRef(ids.data)
+  if (!stale) shown.current = ids.data
+  const wanted = useMemo(() => shown.current?.ids ?? [], [shown.current])
   const byId = useMemo(() => new Map(points.map((p) => [p.id, p])), [points])
-  const lacking = points.length > 0 && wanted.some((id) => !byId.has(id)) && !ids.isPlaceholderData
+  const lacking = !stale && points.length > 0 && wanted.some((id) => !byId.has(id)) && !ids.isPlaceholderData
   const query = { filter: { field: 'run_id', in: runIds(wanted) }, rows: { fields: pointFields(state, known), limit: 1000 } }
   const rest = useQuery({
     queryKey: ['frontier', query], enabled: lacking, queryFn: ({ signal }) => api.apply(query, signal),
@@ -128,8 +140,9 @@ function useFrontier(state: State, points: Point[], a: Axes): { points: Point[];
   const list = useMemo(() => {
     const all = new Map([...pointsOf(rest.data?.rows, a).map((p) => [p.id, p] as const), ...byId])
     return wanted.flatMap((id) => all.get(id) ?? []).sort((p, q) => p.x - q.x)
-  }, [ids.data, rest.data, byId])
-  return { points: list, kind: ids.data?.kind ?? '', error: ids.error }
+  }, [wanted, rest.data, byId])
+  useDrawn('profllm:frontier', stale || ids.isPlaceholderData || (lacking && !rest.data) ? undefined : list)
+  return { points: list, kind: shown.current?.kind ?? '', error: ids.error }
 }
 
 function Legend({ groups, field }: { groups: ReturnType<typeof classes>; field: Field | undefined }) {
@@ -153,13 +166,21 @@ interface ListProps {
   x: Field | undefined
   y: Field | undefined
   label: Field | undefined
+  filtered: boolean
 }
 
-function FrontierList({ points, kind, x, y, label }: ListProps) {
+const FrontierList = memo(function FrontierList({ points, kind, x, y, label, filtered }: ListProps) {
+  const { options, fields } = useKnown()
+  const ofAll = useOffer().frontier === 'of all runs'
+  if (ofAll && filtered) return <p className="caption quiet">The frontier of this page is of all its {plural(options.runs, 'run')}: clear the filter to see it.</p>
+  if (ofAll && points.length === 0) {
+    const names = options.defaults.metrics.map((n) => nameOf(fields.get(n) ?? { name: n })).join(', ')
+    return <p className="caption quiet">This page has no frontier of these axes. It has those of valid runs in two of {names}.</p>
+  }
   if (points.length === 0 || !x || !y) return null
   return (
     <details className="below" open>
-      <summary>Frontier: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
+      <summary>Frontier{ofAll && ` of all ${plural(options.runs, 'run')} of this page`}: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
       <div className="scroll">
         <table className="list">
           <thead>
@@ -183,4 +204,4 @@ function FrontierList({ points, kind, x, y, label }: ListProps) {
       </div>
     </details>
   )
-}
+})

@@ -1,16 +1,24 @@
-import { useEffect, useState, type RefObject } from 'react'
+import { useEffect, useRef, useState, type RefObject } from 'react'
 
 const spare = 12 // rows drawn above and below what is in sight
 
-/** The rows in sight of a list whose rows are equally high: from first, up to but without last. */
-export function useWindow(box: RefObject<HTMLElement | null>, rowHeight: number, total: number): { first: number; last: number } {
+interface Window {
+  first: number // row in sight
+  last: number // the row behind those in sight
+  top: RefObject<number> // pixels that were scrolled
+}
+
+/** The rows in sight of a list whose rows are equally high. */
+export function useWindow(box: RefObject<HTMLElement | null>, rowHeight: number, total: number): Window {
+  const top = useRef(0)
   const [seen, setSeen] = useState({ from: 0, rows: 40 })
   useEffect(() => {
     const e = box.current
     if (!e) return undefined
     const look = () => {
       // In steps, so that not every pixel of a scroll draws the rows again.
-      const from = Math.floor(e.scrollTop / rowHeight / 4) * 4
+      top.current = e.scrollTop
+      const from = Math.floor(top.current / rowHeight / 4) * 4
       const rows = Math.ceil(e.clientHeight / rowHeight) + 4
       setSeen((old) => (old.from === from && old.rows === rows ? old : { from, rows }))
     }
@@ -24,5 +32,5 @@ export function useWindow(box: RefObject<HTMLElement | null>, rowHeight: number,
     }
   }, [box, rowHeight])
   const first = Math.max(0, Math.min(seen.from, total - seen.rows) - spare)
-  return { first, last: Math.min(total, first + seen.rows + 2 * spare) }
+  return { first, top, last: Math.min(total, first + seen.rows + 2 * spare) }
 }
