@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check load chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check load coverage chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test-web: ## the page of the dashboard in a headless Chromium (needs Node and Ch
 web: ## build the page into pkg/dashboard/dist and pkg/inline/dist (needs Node)
 	npm --prefix web ci --no-audit --no-fund
 	npm --prefix web run build
+
+coverage: ## statement coverage of the packages that must not lose or falsify results
+	@.ci/coverage
 
 web-check: ## fail unless these are what web/ builds
 	npm --prefix web ci --no-audit --no-fund

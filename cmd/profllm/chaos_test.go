@@ -33,7 +33,7 @@ const chaosLimit = run.AskAfter + 4*time.Minute
 // meanwhile: profllm itself, roles, scripts, nodes, Slurm's daemons. At the end
 // each run must be accounted for, by evidence that profllm did not make.
 //
-// covers: PL-D2, PL-S3, PL-S20, PL-S21, PL-S22, PL-S40
+// covers: PL-D2, PL-S3, PL-S20, PL-S21, PL-S22, PL-S40, SM-8
 func TestSlurmChaos(t *testing.T) {
 	if os.Getenv("PROFLLM_CHAOS") != "1" {
 		t.Skip("kills the lab's daemons: make chaos runs it on a lab of its own")

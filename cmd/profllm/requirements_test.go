@@ -39,6 +39,7 @@ var requirementAreas = map[string]string{
 	"DATA": "export, storage, migration and backup of records",
 	"DB":   "the table of runs",
 	"DASH": "the dashboard",
+	"DEP":  "deployment",
 	"SM":   "measures of success",
 	"UI":   "the dashboard's page",
 	"GEN":  "what it is for",

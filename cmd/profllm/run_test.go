@@ -190,7 +190,7 @@ func engines(t *testing.T, tmp string) (gpus map[int][]string, all []int) {
 // engines ever have the same GPU, nothing is left behind, and the next run gets all GPUs.
 // PROFLLM_RUN_ROUNDS sets the number of rounds.
 //
-// covers: LRES-1, LRES-2, LRES-3, LRES-4, PERF-3
+// covers: LRES-1, LRES-2, LRES-3, LRES-4, PERF-3, SM-8
 func TestRunsAtOnceKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs six experiments several times")

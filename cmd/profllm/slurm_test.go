@@ -271,7 +271,7 @@ func requireBeforeDeadline(t *testing.T, dir string, r *result.Result) {
 	require.Less(t, *r.Duration, time.Duration(p.Roles[0].Timeout).Seconds())
 }
 
-// covers: CD-16, CD-43, PL-S4, PL-S36, PL-S39, PL-D8, PL-V1, PL-V4, PL-V5
+// covers: CD-16, CD-43, PL-S4, PL-S36, PL-S39, PL-D8, PL-V1, PL-V4, PL-V5, SM-8
 func TestSlurmFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults        string

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -227,6 +228,30 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, 403, status, "%s", body)
 	status, _ = a.ask("POST", "/api/filters/apply", `{}`)
 	require.Equal(t, 200, status)
+}
+
+// The list and the summary are of the runs that meet the filter in the address.
+//
+// covers: API-9, API-12
+func TestFilterInTheAddress(t *testing.T) {
+	a := newAPI(t, dashboard.Options{})
+	sweep := "filter=" + url.QueryEscape(`{"field": "test", "in": ["sweep"]}`)
+	var list struct {
+		Runs, Matches int
+		Experiments   []struct{ Test string }
+	}
+	a.answer("GET", "/api/data/experiments?fields=test&limit=1&"+sweep, "", &list)
+	require.Equal(t, []int{10, 2}, []int{list.Runs, list.Matches})
+	a.answer("GET", "/api/data/experiments?fields=test&offset=1&"+sweep, "", &list)
+	require.Equal(t, "sweep", list.Experiments[0].Test)
+	require.Len(t, list.Experiments, 1)
+	var sum struct{ Runs, Matches int }
+	a.answer("GET", "/api/data/summary?"+sweep, "", &sum)
+	require.Equal(t, []int{10, 2}, []int{sum.Runs, sum.Matches})
+	for _, path := range []string{"/api/data/experiments", "/api/data/summary"} {
+		status, body := a.ask("GET", path+"?filter="+url.QueryEscape(`{"fild": 1}`), "")
+		require.Equal(t, 422, status, "%s", body)
+	}
 }
 
 // covers: API-13, DASH-4, DB-10

@@ -150,6 +150,7 @@ type summaryAnswer struct {
 		ByVerdict []query.Count `json:"by_verdict"`
 		ByKind    []query.Count `json:"by_kind"`
 		Metrics   []query.Stats `json:"metrics"`
+		GPUHours  float64       `json:"gpu_hours" doc:"of all runs that meet the filter and have a number of it"`
 	}
 }
 
@@ -160,15 +161,18 @@ func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAns
 	}
 	counted := []string{"status", "verdict", "kind"}
 	got, err := d.store.Query(ctx, query.Query{
-		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp"}, query.First.Metrics...),
+		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp", "gpu_hours"}, query.First.Metrics...),
 	})
 	if err != nil {
 		return nil, failed(err)
 	}
 	a := &summaryAnswer{}
 	b := &a.Body
-	b.Runs, b.Matches, b.Metrics = got.Runs, got.Matches, got.Metrics[1:]
+	b.Runs, b.Matches, b.Metrics = got.Runs, got.Matches, got.Metrics[2:]
 	b.ByStatus, b.ByVerdict, b.ByKind = got.Facets[0].Values, got.Facets[1].Values, got.Facets[2].Values
+	if h := got.Metrics[1]; h.Mean != nil {
+		b.GPUHours = *h.Mean * float64(h.Runs)
+	}
 	if t := got.Metrics[0]; t.Runs > 0 {
 		b.First, b.Last = new(time.UnixMilli(int64(*t.Min)).UTC()), new(time.UnixMilli(int64(*t.Max)).UTC())
 	}

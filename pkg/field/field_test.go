@@ -117,6 +117,7 @@ func valueOf(cells []field.Cell, name string) field.Value {
 // covers: DASH-2
 func TestOf(t *testing.T) {
 	r := resulttest.Good()
+	r.Duration, r.Results.GPUs = new(1800.0), new(4)
 	r.Validity = &result.Validity{Verdict: result.VerdictSuspect, Withheld: []string{"p99_ttft_ms"}, Checks: []result.Check{
 		{Word: "throttled", Outcome: result.Fail, Severity: result.Suspect}, {Word: "stalled", Outcome: result.Pass, Severity: result.Suspect},
 		{Word: "throttled", Outcome: result.Fail, Severity: result.Suspect},
@@ -141,6 +142,7 @@ func TestOf(t *testing.T) {
 		"cmd_args.tensor_parallel_size": field.OfNumber(4), "cmd_args.max_model_len": field.OfText("auto"),
 		"cmd_args.own": field.OfNumber(12), "bench_cmd_args.request_rate": field.OfText("inf"), "extra_env_vars.LEVEL": {},
 		"other": {}, "accuracy": field.OfNumber(0.74),
+		"gpu_hours": field.OfNumber(2),
 	} {
 		require.Equal(t, want, valueOf(cells, name), name)
 	}

@@ -98,6 +98,13 @@ func places() []*Field {
 			}
 			return count(*r.Results.GPUs)
 		})),
+		{Name: "gpu_hours", Group: Placement, Kind: Number, Unit: "h", Title: "GPU-hours",
+			Help: "GPUs that served, times the duration of the whole run", read: recorded(func(r *result.Result) Value {
+				if r.Results.GPUs == nil || r.Duration == nil {
+					return Value{}
+				}
+				return OfNumber(float64(*r.Results.GPUs) * *r.Duration / 3600)
+			})},
 		about(Placement, Text, "partition", "Slurm's partition", slurm(func(s *result.Slurm) string { return s.Partition })),
 		about(Placement, Text, "account", "Slurm's account", slurm(func(s *result.Slurm) string { return s.Account })),
 		about(Placement, Text, "job", "id of the job", slurm(func(s *result.Slurm) string { return s.JobID })),

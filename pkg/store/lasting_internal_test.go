@@ -197,7 +197,7 @@ var places = map[string]func(t *testing.T) string{
 // A store of a release that knew fewer fields, and one of another kind, gets their columns, and its rows
 // get values in them; a store of a newer release stays as it is, or is refused.
 //
-// covers: DATA-3
+// covers: DATA-3, DASH-9
 func TestOlderTable(t *testing.T) {
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +257,10 @@ func TestOlderTable(t *testing.T) {
 	}
 }
 
-// Several programs make one store at the same moment and store the same runs: each is there once.
+// The first who opens an empty database makes its tables, also if several do at the same moment; they store the
+// same runs, and each is there once.
+//
+// covers: DASH-9
 func TestAtOnce(t *testing.T) {
 	for name, place := range places {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +299,7 @@ func TestAtOnce(t *testing.T) {
 // A database that goes away in the middle is an error, nothing is stored in part, and the same store goes
 // on when the database is back.
 //
-// covers: SM-4
+// covers: SM-4, DASH-9
 func TestRestartedDatabase(t *testing.T) {
 	server := pgtest.New(t, os.Environ())
 	s, err := Open(t.Context(), server.Database(t), Options{})
