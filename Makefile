@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check bench-web chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ web: ## build the page of the dashboard into pkg/dashboard/dist (needs Node)
 web-check: ## fail unless pkg/dashboard/dist is what web/ builds
 	npm --prefix web ci --no-audit --no-fund
 	@.ci/web-check
+
+bench-web: ## RUNS=n CLICKS=n: from a click on a filter to the new picture, in Chromium over made-up runs
+	@[[ -d web/node_modules ]] || npm --prefix web ci --no-audit --no-fund
+	PROFLLM_BENCH_WEB=1 PROFLLM_BENCH_RUNS=$(RUNS) PROFLLM_BENCH_CLICKS=$(CLICKS) go test ./pkg/dashboard -run '^$$' -bench '^BenchmarkPage$$' -benchtime 1x -timeout 60m -v
 
 chaos: ## SEED=n RUNS=n: runs on a Slurm lab of its own, whose daemons, nodes and commands are killed
 	@.ci/chaos $(or $(SEED),"") $(or $(RUNS),60)
