@@ -1,10 +1,11 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
+import { licenses } from './licenses.mjs'
 
 // The page is built into the Go package that embeds it.
 export default defineConfig({
   base: './',
-  plugins: [react()],
+  plugins: [react(), licenses()],
   build: {
     outDir: '../pkg/dashboard/dist',
     emptyOutDir: true,

@@ -38,7 +38,7 @@ func dynamoLab(t *testing.T) (dir, home string) {
 func submitDynamo(t *testing.T, dir, name, text string) (int, map[string]*result.Result) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".toml"), []byte("name = \""+name+"\"\n[[Tests]]\nid = \""+name+
-		"\"\ntest_name = \"mocker\"\ntime_limit = \"5m\"\n"+text), 0o644))
+		"\"\ntest_name = \"mocker\"\ntime_limit = \"5m\"\naccept = { idle_s = 5 }\n"+text), 0o644))
 	o := profllm(t, dir, nil, "slurm", "submit", "--system", "site.toml", name+".toml", "--watch")
 	return o.code, dynamoResults(t, dir)
 }

@@ -40,8 +40,13 @@ type pageFlag struct {
 }
 
 // write writes the page, if one is wanted.
-func (f pageFlag) write(r *report.Report) error {
-	page := format.Page{Link: linksFrom(f.HTML)}
+func (f pageFlag) write(r *report.Report) error { return f.writePage(r, format.Page{}) }
+
+// writeViews writes the page with the dashboard's views of its runs.
+func (f pageFlag) writeViews(r *report.Report) error { return f.writePage(r, format.Page{Views: true}) }
+
+func (f pageFlag) writePage(r *report.Report, page format.Page) error {
+	page.Link = linksFrom(f.HTML)
 	return format.PageFile(f.HTML).WriteBy(func(w io.Writer) error { return page.Write(w, r) })
 }
 
@@ -134,9 +139,9 @@ func (c reportCmd) Run(ctx context.Context, a *app) error {
 		for _, g := range gaps {
 			a.logf("note: left out, because Otava ignores series with missing numbers: %s", g)
 		}
-		return errors.Join(err, c.pageFlag.write(r))
+		return errors.Join(err, c.pageFlag.writeViews(r))
 	}
-	return errors.Join(a.showReport(r, c.Output), c.pageFlag.write(r))
+	return errors.Join(a.showReport(r, c.Output), c.pageFlag.writeViews(r))
 }
 
 func (c reportCmd) options() (report.Options, error) {

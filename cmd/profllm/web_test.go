@@ -1,26 +1,37 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/synthetic"
 )
 
 // web runs the tests of a file of web/tests in a browser. .ci/test-web prepares it.
-func web(t *testing.T, name string) {
+func web(t *testing.T, name string, env ...string) {
+	t.Helper()
+	needWeb(t)
+	cmd := exec.Command("node", "--test", filepath.Join("tests", name+".test.mjs"))
+	cmd.Dir = "../../web"
+	cmd.Env = append(append(os.Environ(), "PROFLLM="+binary), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Logf("%s", out)
+}
+
+// needWeb skips a test where .ci/test-web has not prepared it.
+func needWeb(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PROFLLM_TEST_WEB") == "" {
 		t.Skip("the page is tested by .ci/test-web (make test-web)")
 	}
-	cmd := exec.Command("node", "--test", filepath.Join("tests", name+".test.mjs"))
-	cmd.Dir = "../../web"
-	cmd.Env = append(os.Environ(), "PROFLLM="+binary)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	t.Logf("%s", out)
 }
 
 // Facets with counts, ranges, search, groups, presets; the address and the back button; a slow
@@ -38,6 +49,43 @@ func TestWebViews(t *testing.T) { web(t, "views") }
 //
 // covers: DASH-1, DASH-12, UI-12, UI-13, UI-14, UI-15
 func TestWebUpload(t *testing.T) { web(t, "upload") }
+
+// The page of a report of 2,000 runs, as a file: filters, sorts, opens runs without a request, and is the plain
+// report without scripts and in print.
+//
+// covers: CD-34
+func TestWebInline(t *testing.T) {
+	needWeb(t)
+	dir := t.TempDir()
+	g := synthetic.New(1, 2000, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	for i := range g.Len() {
+		record, err := json.Marshal(g.Record(i))
+		require.NoError(t, err)
+		run := filepath.Join(dir, "runs", fmt.Sprint(i))
+		require.NoError(t, os.MkdirAll(run, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(run, "result.json"), record, 0o644))
+	}
+	page := func(name string, paths ...string) string {
+		file := filepath.Join(dir, name)
+		began := time.Now()
+		out, err := exec.Command(binary, append([]string{"report", "--output", "csv", "--html", file}, paths...)...).CombinedOutput()
+		require.NoError(t, err, "%.1000s", out)
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		t.Logf("%s has %d bytes, read and written in %v", name, info.Size(), time.Since(began).Round(time.Millisecond))
+		return file
+	}
+	var few []string
+	for i := range 8 {
+		few = append(few, filepath.Join(dir, "runs", fmt.Sprint(i)))
+	}
+	web(t, "inline", "PROFLLM_PAGE="+page("page.html", filepath.Join(dir, "runs")), "PROFLLM_SMALL_PAGE="+page("small.html", few...))
+}
+
+// A rehearsed run with its files: charts of engines, GPUs and nodes over time in both themes, traces, files.
+//
+// covers: UI-9, UC-7, API-14
+func TestWebRun(t *testing.T) { web(t, "run") }
 
 // axe finds nothing in any view and theme; the keyboard alone; 390 pixels.
 //

@@ -5,16 +5,13 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"maps"
 	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/profllm/profllm/pkg/explore"
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/metric"
-	"github.com/profllm/profllm/pkg/pareto"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
@@ -135,10 +132,13 @@ type paretoAnswer struct {
 // pareto finds the frontier among the valid runs of one kind: what is suspect, or was not measured, must
 // not stand above what was.
 func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, error) {
-	axes := []string{in.Body.X, in.Body.Y}
-	signs, err := betterSides(axes)
-	if err != nil {
-		return nil, refused(err)
+	var fields []*field.Field
+	for _, name := range []string{in.Body.X, in.Body.Y} {
+		f, err := field.Find(name)
+		if err != nil {
+			return nil, refused(err)
+		}
+		fields = append(fields, f)
 	}
 	f := &filter.Filter{And: []filter.Filter{{Condition: filter.Condition{
 		Field: "verdict", In: []field.Value{field.OfText(string(result.VerdictValid))},
@@ -146,35 +146,20 @@ func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, er
 	if in.Body.Filter != nil {
 		f.And = append(f.And, *in.Body.Filter)
 	}
-	best := map[string]*pareto.Best[runAt]{} // by kind
-	err = d.store.Each(ctx, f, append(axes, "kind", "timestamp"), func(id []byte, v []field.Value) {
-		if x, y := v[0], v[1]; x.IsNumber() && y.IsNumber() {
-			b := best[v[2].Text]
-			if b == nil {
-				b = &pareto.Best[runAt]{}
-				best[v[2].Text] = b
-			}
-			b.Add(pareto.Point{PerUser: x.Number * signs[0], PerGPU: y.Number * signs[1]},
-				func() runAt { return runAt{string(id), v[3].Number} })
-		}
+	best := explore.NewFrontier[runAt](fields[0], fields[1])
+	names := []string{fields[0].Name, fields[1].Name, "kind", "timestamp"}
+	err := d.store.Each(ctx, f, names, func(id []byte, v []field.Value) {
+		best.Add(v[2].Text, v[0], v[1], func() runAt { return runAt{string(id), v[3].Number} })
 	})
 	if err != nil {
 		return nil, failed(err)
 	}
 	a := &paretoAnswer{}
-	a.Body.IDs, a.Body.Kind = []string{}, records.Measured.Word()
-	if best[a.Body.Kind] == nil {
-		most := 0
-		for _, kind := range slices.Sorted(maps.Keys(best)) {
-			if n := best[kind].Len(); n > most {
-				a.Body.Kind, most = kind, n
-			}
-		}
-	}
-	if b := best[a.Body.Kind]; b != nil {
-		for _, r := range b.Frontier(newestFirst) {
-			a.Body.IDs = append(a.Body.IDs, r.id)
-		}
+	a.Body.IDs = []string{}
+	runs, kind := best.Runs(newestFirst)
+	a.Body.Kind = kind
+	for _, r := range runs {
+		a.Body.IDs = append(a.Body.IDs, r.id)
 	}
 	return a, nil
 }
@@ -186,23 +171,6 @@ type runAt struct {
 }
 
 func newestFirst(a, b runAt) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.id, b.id)) }
-
-// betterSides gives 1 for each metric of which more is better, -1 for others.
-func betterSides(names []string) ([]float64, error) {
-	var signs []float64
-	for _, name := range names {
-		f, err := field.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		if f.Better == metric.Lower {
-			signs = append(signs, -1)
-		} else {
-			signs = append(signs, 1)
-		}
-	}
-	return signs, nil
-}
 
 // errChanged is the error of an answer of several parts that do not belong together.
 var errChanged = errors.New("runs were stored or removed meanwhile: ask again")

@@ -205,6 +205,22 @@ func TestRefusals(t *testing.T) {
 	require.Contains(t, string(body), `"mine"`)
 }
 
+// The filter of a URL counts, and one that is none is refused.
+//
+// covers: API-9, API-12
+func TestFiltersInURLs(t *testing.T) {
+	a := newAPI(t, dashboard.Options{})
+	for _, path := range []string{"/api/data/experiments", "/api/data/summary"} {
+		got := as[struct{ Runs, Matches int }](a, "GET", path+`?filter=%7B%22field%22%3A%22test%22%2C%22in%22%3A%5B%22sweep%22%5D%7D`, path, "")
+		require.Positive(t, got.Matches)
+		require.Less(t, got.Matches, got.Runs)
+		for _, bad := range []string{"xxx", `%7B%22field%22%3A%22nope%22%7D`, strings.Repeat("%5B", 10_000)} {
+			status, body := a.ask("GET", path+"?filter="+bad, "")
+			require.Equal(t, 422, status, "%s", body)
+		}
+	}
+}
+
 func TestReadOnly(t *testing.T) {
 	a := newAPI(t, dashboard.Options{ReadOnly: true})
 	status, body := a.ask("POST", "/api/filters/presets", `{"name": "mine"}`)
@@ -280,10 +296,25 @@ func TestAnswersNameIdsOfTheStore(t *testing.T) {
 		require.Equal(t, 200, status, "%s", answer)
 		require.NoError(t, json.Unmarshal(answer, got))
 	}
+	var compared struct{ IDs map[string]string }
+	ask("POST", "/api/data/compare", `{"runs": ["`+id+`", "`+id+`~2"]}`, &compared)
+	require.Equal(t, map[string]string{first.Dir: id, second.Dir: id + "~2"}, compared.IDs)
+	ask("POST", "/api/data/compare", `{"a": {"field": "test", "in": ["`+first.Case.Test+`"]},
+		"b": {"field": "test", "in": ["`+second.Case.Test+`"]}}`, &compared)
+	require.Equal(t, map[string]string{first.Dir: id, second.Dir: id + "~2"}, compared.IDs)
 	only := `{"filter": {"field": "test", "in": ["` + second.Case.Test + `"]}, "metrics": ["output_throughput"]}`
 	var trends struct{ Starts [][]struct{ ID string } }
 	ask("POST", "/api/analysis/trends", only, &trends)
 	require.Equal(t, id+"~2", trends.Starts[0][0].ID)
+	var all struct {
+		Starts [][]struct{ ID string }
+		Report struct {
+			LeftOut []struct{ Dir, Why string } `json:"left_out"`
+		}
+	}
+	ask("POST", "/api/analysis/trends", `{"metrics": ["output_throughput"]}`, &all)
+	require.Empty(t, all.Report.LeftOut, "the second is no copy")
+	require.Len(t, all.Starts, 2)
 	var capacity struct{ Plans []struct{ Run string } }
 	ask("POST", "/api/analysis/capacity", `{"metric": "output_throughput"}`, &capacity)
 	require.Len(t, capacity.Plans, 2)

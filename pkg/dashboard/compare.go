@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -25,6 +26,7 @@ type compareInput struct {
 type compareAnswer struct {
 	Body struct {
 		Said   []format.Paragraph `json:"said" doc:"what can be said, in words, the verdict first"`
+		IDs    map[string]string  `json:"ids" doc:"ids in the store by the folders that the report names"`
 		Report *report.Report     `json:"report" doc:"as the commands compare and report print it with --output json"`
 		Diff   *report.Delta      `json:"diff,omitempty" doc:"of two runs: everything in which they differ, as the command diff prints it"`
 	}
@@ -57,12 +59,40 @@ func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer,
 			a.Body.Report = pair
 		}
 	}
-	a.Body.Said = format.Paragraphs(a.Body.Report)
+	a.Body.Said, a.Body.IDs = format.Paragraphs(a.Body.Report), idsByDir(a.Body.Report, b.Runs, runs)
 	return a, nil
+}
+
+// idsByDir are the ids of the runs of a report by their folders, where no other run has the same. The run_id
+// of a record is no id: two runs may have the same.
+func idsByDir(r *report.Report, ids []string, runs []records.Run) map[string]string {
+	named, of := map[string]string{}, map[string]string{}
+	for i := range runs {
+		if other, has := of[runs[i].Dir]; has && other != ids[i] {
+			of[runs[i].Dir] = ""
+			continue
+		}
+		of[runs[i].Dir] = ids[i]
+	}
+	add := func(dir string) {
+		if id := of[dir]; dir != "" && id != "" {
+			named[dir] = id
+		}
+	}
+	for i := range r.Runs {
+		add(r.Runs[i].Dir)
+	}
+	for _, c := range r.Comparisons {
+		for _, column := range c.Columns {
+			add(column.Dir)
+		}
+	}
+	return named
 }
 
 func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, metrics []metric.Metric) (*compareAnswer, error) {
 	var sides [2][]records.Run
+	var ids []string
 	for i, f := range []*filter.Filter{first, second} {
 		runs, err := d.these(ctx, f)
 		if err != nil {
@@ -71,13 +101,16 @@ func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, 
 		if sides[i] = plain(runs); len(runs) == 0 {
 			return nil, huma.Error422UnprocessableEntity("no run meets filter " + string("ab"[i]))
 		}
+		for _, run := range runs {
+			ids = append(ids, run.ID)
+		}
 	}
 	r, err := report.Pair(sides[0], sides[1], metrics)
 	if err != nil && !errors.Is(err, report.ErrNoPair) {
 		return nil, refused(err)
 	}
 	a := &compareAnswer{}
-	a.Body.Report, a.Body.Said = r, format.Paragraphs(r)
+	a.Body.Report, a.Body.Said, a.Body.IDs = r, format.Paragraphs(r), idsByDir(r, ids, slices.Concat(sides[:]...))
 	if err != nil {
 		a.Body.Said = append([]format.Paragraph{{Heading: err.Error(), Lines: r.Notes}}, a.Body.Said...)
 	}

@@ -36,12 +36,13 @@ func (d *Server) addData() {
 	}, d.compare)
 }
 
-// chosen are the runs that a request in a URL asks for.
-type chosen struct {
+// Chosen are the runs that a request in a URL asks for. The type is exported because huma reads no others that are
+// embedded.
+type Chosen struct {
 	Filter string `query:"filter" doc:"a filter, as JSON"`
 }
 
-func (c chosen) filter() (*filter.Filter, error) {
+func (c Chosen) filter() (*filter.Filter, error) {
 	if c.Filter == "" {
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func (c chosen) filter() (*filter.Filter, error) {
 }
 
 type experimentsInput struct {
-	chosen
+	Chosen
 	Sort   string   `query:"sort" doc:"a field; with - before it from its largest value" example:"-timestamp"`
 	Fields []string `query:"fields" doc:"default: the columns that a page shows at first"`
 	Offset int      `query:"offset" minimum:"0"`
@@ -75,7 +76,7 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 	}
 	rows := &query.Rows{Fields: in.Fields, Offset: in.Offset, Limit: in.Limit}
 	if len(rows.Fields) == 0 {
-		rows.Fields = slices.Clone(firstColumns)
+		rows.Fields = slices.Clone(query.First.Columns)
 	}
 	if in.Sort != "" {
 		name, down := strings.CutPrefix(in.Sort, "-")
@@ -116,6 +117,8 @@ type experimentAnswer struct {
 		Settings map[string]string      `json:"settings"`
 		Values   map[string]field.Value `json:"values" doc:"all fields of the run"`
 		Record   json.RawMessage        `json:"record" doc:"result.json"`
+		Files    []runFile              `json:"files" doc:"of the run's folder, by name; none if this server does not have it"`
+		More     bool                   `json:"more_files,omitempty" doc:"the folder has more files than these"`
 	}
 }
 
@@ -127,9 +130,12 @@ func (d *Server) experiment(ctx context.Context, in *experimentInput) (*experime
 	a := &experimentAnswer{}
 	b := &a.Body
 	b.ID, b.Case, b.Title, b.Dir = in.ID, s.Run.Case, s.Run.Case.Title(), s.Run.Dir
-	b.Settings, b.Record, b.Values = s.Settings, s.Record, map[string]field.Value{}
+	b.Settings, b.Record, b.Values, b.Files = s.Settings, s.Record, map[string]field.Value{}, []runFile{}
 	for _, c := range field.Of(&s.Run) {
 		b.Values[c.Field.Name] = c.Value
+	}
+	if dir, err := d.folderOf(&s.Run); err == nil {
+		b.Files, b.More = filesBelow(dir)
 	}
 	return a, nil
 }
@@ -147,14 +153,14 @@ type summaryAnswer struct {
 	}
 }
 
-func (d *Server) summary(ctx context.Context, in *struct{ chosen }) (*summaryAnswer, error) {
+func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAnswer, error) {
 	f, err := in.filter()
 	if err != nil {
 		return nil, err
 	}
 	counted := []string{"status", "verdict", "kind"}
 	got, err := d.store.Query(ctx, query.Query{
-		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp"}, firstMetrics...),
+		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp"}, query.First.Metrics...),
 	})
 	if err != nil {
 		return nil, failed(err)

@@ -1,8 +1,10 @@
 package dashboard
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -20,9 +22,13 @@ func (d *Server) addExport() {
 		OperationID: "export-csv", Method: http.MethodPost, Path: "/api/export/csv",
 		Summary: "The runs that meet a filter as CSV, one line for each", MaxBodyBytes: maxQuery,
 	}, d.csv)
+	huma.Register(d.api, huma.Operation{
+		OperationID: "export-json", Method: http.MethodPost, Path: "/api/export/json",
+		Summary: "The runs that meet a filter as a JSON array, one object for each", MaxBodyBytes: maxQuery,
+	}, d.json)
 }
 
-type csvInput struct {
+type exportInput struct {
 	Body struct {
 		Filter *filter.Filter `json:"filter,omitempty"`
 		Fields []string       `json:"fields,omitempty" doc:"default: all that any run has"`
@@ -31,15 +37,10 @@ type csvInput struct {
 }
 
 // csv writes the first part before the second is read.
-func (d *Server) csv(ctx context.Context, in *csvInput) (*huma.StreamResponse, error) {
-	rows := &query.Rows{Fields: in.Body.Fields, Sort: in.Body.Sort}
-	fields, err := d.columns(ctx, rows)
+func (d *Server) csv(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
+	rows, fields, err := d.exported(ctx, in)
 	if err != nil {
 		return nil, err
-	}
-	q := query.Query{Filter: in.Body.Filter, Rows: rows}
-	if err := q.Check(); err != nil {
-		return nil, refused(err)
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "text/csv; charset=utf-8")
@@ -61,6 +62,62 @@ func (d *Server) csv(ctx context.Context, in *csvInput) (*huma.StreamResponse, e
 			panic(http.ErrAbortHandler)
 		}
 	}}, nil
+}
+
+// json writes the values as the API's other answers have them: a run has no key of a field without a value.
+func (d *Server) json(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
+	rows, fields, err := d.exported(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		hctx.SetHeader("Content-Type", "application/json")
+		hctx.SetHeader("Content-Disposition", `attachment; filename="profllm.json"`)
+		w := bufio.NewWriter(hctx.BodyWriter())
+		before := "[\n"
+		for t, err := range d.pages(ctx, in.Body.Filter, rows) {
+			if err != nil {
+				panic(http.ErrAbortHandler) // only a broken body says that the rest is missing
+			}
+			for i, id := range t.IDs {
+				one := map[string]field.Value{}
+				for at, f := range fields {
+					if v := t.Columns[at][i]; v.Has() {
+						one[f.Name] = v
+					}
+				}
+				one["run_id"] = field.OfText(id) // as in the list of experiments
+				text, err := json.Marshal(one)
+				if err != nil {
+					panic(http.ErrAbortHandler)
+				}
+				w.WriteString(before) //nolint:errcheck // Flush says it
+				w.Write(text)         //nolint:errcheck
+				before = ",\n"
+			}
+		}
+		if before == "[\n" {
+			w.WriteString("[") //nolint:errcheck
+		}
+		w.WriteString("\n]\n") //nolint:errcheck
+		if w.Flush() != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}}, nil
+}
+
+// exported are the rows that an export asks for, and their fields.
+func (d *Server) exported(ctx context.Context, in *exportInput) (*query.Rows, []*field.Field, error) {
+	rows := &query.Rows{Fields: in.Body.Fields, Sort: in.Body.Sort}
+	fields, err := d.columns(ctx, rows)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := query.Query{Filter: in.Body.Filter, Rows: rows}
+	if err := q.Check(); err != nil {
+		return nil, nil, refused(err)
+	}
+	return rows, fields, nil
 }
 
 // columns are the fields of the rows, all that any run has if none are named.

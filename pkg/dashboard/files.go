@@ -14,7 +14,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/profllm/profllm/pkg/plot/runfiles"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
@@ -49,62 +48,6 @@ func (d *Server) folderOf(r *records.Run) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %q is not below the folders that it was started with", errNoFiles, dir)
-}
-
-type seriesAnswer struct {
-	Body struct {
-		Tracks   []track          `json:"tracks"`
-		Phases   []runfiles.Phase `json:"phases,omitempty"`
-		Problems []string         `json:"problems,omitempty"`
-	}
-}
-
-// track is one number over time.
-type track struct {
-	Name   string     `json:"name" example:"requests running"`
-	Unit   string     `json:"unit,omitempty"`
-	Of     string     `json:"of" doc:"a role, or a GPU"`
-	Node   string     `json:"node,omitempty"`
-	Times  []float64  `json:"times" doc:"Unix milliseconds"`
-	Values []*float64 `json:"values" doc:"null where samples are missing before the next"`
-}
-
-func (d *Server) series(ctx context.Context, in *experimentInput) (*seriesAnswer, error) {
-	s, err := d.store.Get(ctx, in.ID)
-	if err != nil {
-		return nil, failed(err)
-	}
-	dir, err := d.folderOf(&s.Run)
-	if err != nil {
-		return nil, huma.Error404NotFound(err.Error())
-	}
-	over := runfiles.Over(dir, []string{s.Run.Dir})
-	a := &seriesAnswer{}
-	a.Body.Tracks, a.Body.Phases, a.Body.Problems = []track{}, over.Phases, over.Problems
-	for _, x := range []struct {
-		name, unit string
-		list       []runfiles.Track
-	}{
-		{"requests running", "", over.Running}, {"requests waiting", "", over.Waiting}, {"KV cache in use", "", over.Cache},
-		{"tokens generated", "tok/s", over.Tokens}, {"GPU utilization", "%", over.Use}, {"GPU power", "W", over.Power},
-	} {
-		for _, t := range x.list {
-			a.Body.Tracks = append(a.Body.Tracks, trackOf(x.name, x.unit, t))
-		}
-	}
-	return a, nil
-}
-
-func trackOf(name, unit string, t runfiles.Track) track {
-	out := track{Name: name, Unit: unit, Of: t.Of, Node: t.Node, Times: []float64{}, Values: []*float64{}}
-	for i, s := range t.Samples {
-		if s.Gap && i > 0 {
-			out.Times = append(out.Times, t.Samples[i-1].At*1000+1)
-			out.Values = append(out.Values, nil)
-		}
-		out.Times, out.Values = append(out.Times, s.At*1000), append(out.Values, &s.Value)
-	}
-	return out
 }
 
 type traceInput struct {

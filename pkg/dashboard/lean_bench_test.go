@@ -20,7 +20,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/internal/pgtest"
+	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"
@@ -128,7 +128,7 @@ func (a *asker) ask(path string, body any) (text []byte, took time.Duration) {
 func (a *asker) all() {
 	text, took := a.ask("/api/filters/options", nil)
 	a.report("options", []time.Duration{took})
-	var o struct{ Defaults defaults }
+	var o struct{ Defaults query.Defaults }
 	require.NoError(a.b, json.Unmarshal(text, &o))
 	facets := o.Defaults.Facets[:min(len(o.Defaults.Facets), 8)]
 	q := query.Query{Facets: facets, Metrics: o.Defaults.Metrics}

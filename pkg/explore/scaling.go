@@ -28,10 +28,13 @@ type ScalingPoint struct {
 	GPUs  int     `json:"gpus"`
 	Value float64 `json:"value"`
 	// Efficiency is the value per GPU as a share of that of the fewest GPUs.
-	Efficiency float64           `json:"efficiency"`
-	Layout     []records.Setting `json:"layout"` // parallel sizes and load
-	Run        string            `json:"run"`
-	Of         int               `json:"of"` // runs with as many GPUs
+	Efficiency float64 `json:"efficiency"`
+	// LowLoad: at the highest load of this number of GPUs, while another number has runs at a higher one.
+	// What this number of GPUs can do is not known.
+	LowLoad bool              `json:"low_load,omitempty"`
+	Layout  []records.Setting `json:"layout"` // parallel sizes and load
+	Run     string            `json:"run"`
+	Of      int               `json:"of"` // runs with as many GPUs
 }
 
 // parallel are the settings that spread a model over GPUs, by the last part of their keys.
@@ -67,6 +70,7 @@ func Scalings(runs []Run, m metric.Metric) *ScalingReport {
 // scalingPoints are the numbers of GPUs of a configuration, each at the layout and load with the highest median.
 func scalingPoints(group []*matched, m metric.Metric, layout []string) []ScalingPoint {
 	best := map[int]*ScalingPoint{}
+	loads := map[int]*loadsTried{}
 	for _, load := range repeats(group) {
 		value, at := middle(load, m)
 		g := load[0].gpus()
@@ -76,14 +80,18 @@ func scalingPoints(group []*matched, m metric.Metric, layout []string) []Scaling
 		p := best[g]
 		if p == nil {
 			p = &ScalingPoint{GPUs: g}
-			best[g] = p
+			best[g], loads[g] = p, &loadsTried{}
 		}
+		tried := loadOf(load[0])
+		loads[g].all = append(loads[g].all, tried)
 		if p.Of += len(load); p.Run == "" || m.Beats(value, p.Value) {
 			p.Value, p.Run, p.Layout = value, at.ID, at.settings(layout)
+			loads[g].best = tried
 		}
 	}
 	var points []ScalingPoint
-	for _, p := range best {
+	for g, p := range best {
+		p.LowLoad = !loads[g].beyond() && anyBeyond(loads, loads[g].best)
 		points = append(points, *p)
 	}
 	slices.SortFunc(points, func(a, b ScalingPoint) int { return cmp.Compare(a.GPUs, b.GPUs) })
@@ -91,6 +99,27 @@ func scalingPoints(group []*matched, m metric.Metric, layout []string) []Scaling
 		points[i].Efficiency = points[i].Value / float64(points[i].GPUs) / (points[0].Value / float64(points[0].GPUs))
 	}
 	return points
+}
+
+// loadsTried are the loads of one number of GPUs, and the best of them.
+type loadsTried struct {
+	all  [][]float64
+	best []float64
+}
+
+// beyond reports whether a load above the best was tried.
+func (l *loadsTried) beyond() bool {
+	return slices.ContainsFunc(l.all, func(x []float64) bool { return higher(x, l.best) })
+}
+
+// anyBeyond reports whether a load above another was tried with any number of GPUs.
+func anyBeyond(tried map[int]*loadsTried, load []float64) bool {
+	for _, l := range tried {
+		if slices.ContainsFunc(l.all, func(x []float64) bool { return higher(x, load) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func pointers(list []matched) []*matched {

@@ -34,13 +34,24 @@ func measurement(r *Run) string {
 	return started.UTC().Format(time.RFC3339Nano) + string(text)
 }
 
+// Setup is the same for records of one run: what was asked for, and which repeat it is. Run ids
+// have 24 random bits, so that two runs of a large sweep may have the same.
+func Setup(r *result.Result) string {
+	index := 0
+	if r.Repeats != nil {
+		index = r.Repeats.Index
+	}
+	text, _ := json.Marshal([]any{r.Suite, r.Config.Settings, index}) // maps in the order of their keys
+	return string(text)
+}
+
 // Copies knows the runs that were counted.
 type Copies map[string]bool
 
 // Has says why a run is not counted again, "" if it was not seen before.
 func (c Copies) Has(r *Run) string {
 	switch {
-	case r.Result.RunID != "" && c["id "+r.Result.RunID]:
+	case r.Result.RunID != "" && c[named(r)]:
 		return "a copy: another run has the same run id"
 	case measurement(r) != "" && c["of "+measurement(r)]:
 		return "a copy: another run has the same client start time and exactly the same numbers"
@@ -49,4 +60,7 @@ func (c Copies) Has(r *Run) string {
 }
 
 // Add counts a run that has a record.
-func (c Copies) Add(r *Run) { c["id "+r.Result.RunID], c["of "+measurement(r)] = true, true }
+func (c Copies) Add(r *Run) { c[named(r)], c["of "+measurement(r)] = true, true }
+
+// named is a run by its id. Two runs with the same are told apart by their settings.
+func named(r *Run) string { return "id " + r.Result.RunID + " " + Setup(r.Result) }

@@ -84,6 +84,26 @@ func TestOneMeasurementCountsOnce(t *testing.T) {
 	require.Len(t, r.LeftOut, 6)
 }
 
+// Run ids have 24 random bits. A run with that of another and other settings is another run; with the same
+// settings it is a copy, also in another folder.
+func TestRunsOfOneIDAndOtherSettings(t *testing.T) {
+	inTemp(t)
+	named := func(i int, r *result.Result) { r.RunID = "exp_20260102_030405_00000f" }
+	runsOf(t, "one", 1, 1000, 50, 1, named)
+	runsOf(t, "two", 1, 1100, 50, 2, named, func(_ int, r *result.Result) {
+		r.Config.Settings = map[string]string{"cmd_args.max_num_seqs": "7"}
+	})
+	r, err := report.Trace(load(t, "one", "two"), nil, nil)
+	require.NoError(t, err)
+	require.Empty(t, r.LeftOut)
+	runsOf(t, "three", 1, 1100, 50, 3, named)
+	r, err = report.Trace(load(t, "one", "two", "three"), nil, nil)
+	require.NoError(t, err)
+	require.Len(t, r.LeftOut, 1)
+	require.Equal(t, "three/a/0", r.LeftOut[0].Dir)
+	require.Contains(t, r.LeftOut[0].Why, "the same run id")
+}
+
 // Runs that are left out for one reason are told once, in the status, in the list of what is left
 // out and beside a verdict. Their records stay apart in the other forms.
 func TestOneReasonIsToldOnce(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/columns"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/internal/pgtest"
+	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/internal/pgtest"
+	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/query/querytest"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/internal/killtest"
-	"github.com/profllm/profllm/pkg/internal/pgtest"
+	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
 )

@@ -3,13 +3,8 @@ import { useIsFetching } from '@tanstack/react-query'
 import { memo } from 'react'
 import { useKnown } from './data'
 import { plural } from './format'
-import { link, update, type State, type View } from './state'
-
-const tabs: { view: View; name: string }[] = [
-  { view: 'table', name: 'Table' }, { view: 'scatter', name: 'Scatter' }, { view: 'trend', name: 'Trend' },
-  { view: 'impact', name: 'Impact' }, { view: 'scaling', name: 'Scaling' }, { view: 'capacity', name: 'Capacity' },
-  { view: 'compare', name: 'Compare' }, { view: 'upload', name: 'Upload' },
-]
+import { useOffer } from './offer'
+import { home, link, update, type State } from './state'
 
 interface Props {
   state: State
@@ -19,13 +14,15 @@ interface Props {
 // Drawn again only if the address changes, not with each answer.
 export const Head = memo(function Head({ state, scheme }: Props) {
   const { options } = useKnown()
+  const { tabs, back } = useOffer()
   const other = scheme === 'dark' ? 'light' : 'dark'
   return (
     <header className="head">
-      <a className="skip" href="#main">Skip to the results</a>
-      <a className="mark" href={location.pathname} title="All runs">profllm</a>
+      <a className="skip" href="#main" onClick={skip}>Skip to the results</a>
+      <a className="mark" href={home()} title="All runs">profllm</a>
       <nav className="tabs" aria-label="Views">
-        {tabs.map((t) => (
+        {back && <a href={back.href}>{back.name}</a>}
+        {tabs.filter((t) => !t.unlisted || t.view === state.view).map((t) => (
           <a
             key={t.view} href={link({ view: t.view })} aria-current={t.view === state.view ? 'page' : undefined}
             onClick={(e) => follow(e, { view: t.view })}
@@ -34,7 +31,6 @@ export const Head = memo(function Head({ state, scheme }: Props) {
             {t.view === 'compare' && state.runs.length > 0 && <span className="count">{state.runs.length}</span>}
           </a>
         ))}
-        {state.view === 'run' && <a href={link({})} aria-current="page">Run</a>}
       </nav>
       <span className="store">
         {options.demo && <span className="badge simulated">simulated data</span>}
@@ -60,6 +56,12 @@ export const Head = memo(function Head({ state, scheme }: Props) {
 function Busy() {
   const asking = useIsFetching({ queryKey: ['apply'] }) > 0
   return <span className={asking ? 'busy on' : 'busy'} aria-hidden="true" />
+}
+
+/** Moves the focus itself: where the address keeps the state behind #, the link would lose it. */
+function skip(e: React.MouseEvent) {
+  e.preventDefault()
+  document.getElementById('main')?.focus()
 }
 
 /** Follows a link inside the page; with a modifier key, the browser opens it elsewhere. */

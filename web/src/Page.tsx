@@ -6,35 +6,24 @@ import { FacetPanel } from './facets/FacetPanel'
 import { Head } from './Head'
 import { useDrawn } from './marks'
 import { Trouble } from './parts/Trouble'
-import { useAddress, type State } from './state'
-import { CapacityView } from './views/CapacityView'
-import { CompareView } from './views/CompareView'
+import { useOffer, type ViewProps } from './offer'
+import { useAddress } from './state'
 import { EmptyStore } from './views/EmptyStore'
-import { ImpactView } from './views/ImpactView'
-import { RunView } from './views/RunView'
-import { ScalingView } from './views/ScalingView'
-import { ScatterView } from './views/ScatterView'
-import { TableView } from './views/TableView'
-import { TrendView } from './views/TrendView'
-import { UploadView } from './views/UploadView'
-import type { Answer } from './api'
-
-const names: Record<State['view'], string> = {
-  table: 'Table of runs', scatter: 'Scatter of two metrics', trend: 'Trends over time', impact: 'Impact of settings',
-  scaling: 'Scaling over GPUs', capacity: 'Capacity within limits', compare: 'Comparison', run: 'One run', upload: 'Upload',
-}
 
 export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   const state = useAddress()
   const known = useKnown()
+  const { tabs } = useOffer()
+  const tab = tabs.find((t) => t.view === state.view) ?? tabs[0]
+  const title = tab?.title ?? ''
   const answer = useAnswer(state, known)
   useDrawn('profllm:answer', answer.isPlaceholderData ? undefined : answer.data)
   const [facets, setFacets] = useState(false) // the panel, on narrow screens
   const close = useCallback(() => setFacets(false), [])
   const openFacets = useCallback(() => setFacets(true), [])
   useEffect(() => {
-    document.title = `${names[state.view]} · profllm`
-  }, [state.view])
+    document.title = `${title} · profllm`
+  }, [title])
   const chosen = state.view === 'compare' && state.runs.length > 1 && !(state.a && state.b)
   const filtered = !['run', 'upload'].includes(state.view) && !chosen
   const empty = known.options.runs === 0 && state.view !== 'upload'
@@ -44,8 +33,8 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
       {empty ? <EmptyStore /> : (
         <div className="body">
           {filtered && <FacetPanel state={state} answer={answer.data} open={facets} close={close} />}
-          <main className="main" id="main">
-            {state.view !== 'run' && <h1 className="sr">{names[state.view]}</h1>}
+          <main className="main" id="main" tabIndex={-1}>
+            {state.view !== 'run' && <h1 className="sr">{title}</h1>}
             {filtered && (
               <>
                 <FilterBar state={state} openFacets={openFacets} />
@@ -54,7 +43,7 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
             )}
             {answer.error && filtered
               ? <Trouble error={answer.error} retry={() => void answer.refetch()} />
-              : <View state={state} answer={answer.data} stale={answer.isPlaceholderData} scheme={scheme} />}
+              : tab && <View show={tab.show} state={state} answer={answer.data} stale={answer.isPlaceholderData} scheme={scheme} />}
           </main>
         </div>
       )}
@@ -62,23 +51,6 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
   )
 }
 
-interface ViewProps {
-  state: State
-  answer: Answer | undefined
-  stale: boolean
-  scheme: 'light' | 'dark'
-}
-
-function View({ state, answer, stale, scheme }: ViewProps) {
-  switch (state.view) {
-    case 'scatter': return <ScatterView state={state} answer={answer} stale={stale} scheme={scheme} />
-    case 'trend': return <TrendView state={state} scheme={scheme} />
-    case 'impact': return <ImpactView state={state} />
-    case 'scaling': return <ScalingView state={state} scheme={scheme} />
-    case 'capacity': return <CapacityView state={state} />
-    case 'compare': return <CompareView state={state} />
-    case 'run': return <RunView state={state} scheme={scheme} />
-    case 'upload': return <UploadView />
-    case 'table': return <TableView state={state} answer={answer} stale={stale} />
-  }
+function View({ show, ...props }: ViewProps & { show: (p: ViewProps) => React.ReactNode }) {
+  return show(props)
 }

@@ -50,8 +50,11 @@ export function columnsOf(s: State, k: Known): string[] {
 /** Fields of every row besides the columns: they label it. */
 export const labels = ['case', 'verdict', 'kind']
 
+/** Fields that say why a run is not valid: the cause of a failure, and the checks that found something. */
+export const reasons = (k: Known) => k.options.fields.filter((f) => f.name === 'cause' || (f.name.startsWith('check.') && f.name !== 'check.simulated')).map((f) => f.name)
+
 export function rowFields(columns: string[], k: Known): string[] {
-  return [...new Set([...labels, ...columns])].filter((n) => k.fields.has(n))
+  return [...new Set([...labels, ...reasons(k), ...columns])].filter((n) => k.fields.has(n))
 }
 
 export function axes(s: State, k: Known): { x: string; y: string; colour?: string; label?: string } {

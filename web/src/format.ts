@@ -42,7 +42,7 @@ export function formatDate(ms: number): string {
 export function formatPercent(x: number, digits = 1): string {
   const size = Math.abs(x)
   const text = size >= 100 ? whole.format(size) : size.toFixed(digits)
-  return `${x > 0 ? '+' : x < 0 ? '−' : ''}${text} %`
+  return `${x > 0 ? '+' : x < 0 ? '−' : ''}${text}\u00a0%`
 }
 
 /** An interval in percent: −1.4 … +2.7 %. */
@@ -58,6 +58,11 @@ export function formatBytes(n: number): string {
     i++
   }
   return `${three.format(n)} ${units[i]}`
+}
+
+/** A sentence of a report with minus signs as the page writes them. */
+export function withMinus(text: string): string {
+  return text.replace(/(^|[\s[(,])-(?=\d)/g, '$1−')
 }
 
 /** A probability as papers write it. */

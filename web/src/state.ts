@@ -63,7 +63,7 @@ export function parse(search: string): State {
     x: text('x'), y: text('y'), colour: text('colour'), label: text('label'), log: text('log'), metric: text('metric'), by: text('by'),
     limits: parseLimits(q.get('limits')),
     target: Number.isFinite(target) ? target : undefined,
-    runs: list(q.get('runs')) ?? [],
+    runs: q.getAll('runs'),
     a: parseFilter(q.get('a')),
     b: parseFilter(q.get('b')),
     run: text('run'),
@@ -88,15 +88,37 @@ export function format(s: State): string {
   put('by', s.by)
   put('limits', s.limits?.map((l) => `${l.field}:${l.value}`).join('~'))
   put('target', s.target?.toString())
-  put('runs', s.runs.length ? s.runs.join('~') : undefined)
+  for (const id of s.runs) q.append('runs', id) // ids of the store may have any character
   put('a', s.a && JSON.stringify(s.a))
   put('b', s.b && JSON.stringify(s.b))
-  put('run', s.run)
+  put('run', s.view === 'run' ? s.run : undefined)
   put('theme', s.theme)
   // Braces, quotes and the like need no escape in a query; a link stays legible.
   const text = q.toString().replace(/%7B|%7D|%5B|%5D|%3A|%2C|%7E/g, decodeURIComponent)
-  return text ? `?${text}` : location.pathname
+  return text ? `${mark ?? ''}?${text}` : home()
 }
+
+// A page that is a file keeps its state behind #: what stands before it names the file.
+let mark: string | undefined // what begins the fragment
+let last = '' // the state before the reader went elsewhere in the page
+
+/** Keeps the state in the fragment, behind a name: #explore?view=table. */
+export function keepInFragment(name: string): void {
+  mark = `#${name}`
+}
+
+/** Whether the address has a state of this page. */
+export const open = () => mark === undefined || location.hash === mark || location.hash.startsWith(`${mark}?`)
+
+/** The state in the address. */
+export function search(): string {
+  if (mark === undefined) return location.search
+  if (open()) last = location.hash.slice(mark.length)
+  return last
+}
+
+/** The address of the page without a state. */
+export const home = () => mark ?? location.pathname
 
 const changed = new EventTarget()
 
@@ -111,25 +133,25 @@ function subscribe(notify: () => void): () => void {
 
 /** Changes the state. A replaced entry is no step of the back button: a slider moves through many. */
 export function update(change: Partial<State>, replace = false): void {
-  const next = format({ ...parse(location.search), ...change })
-  if (next === location.search) return
+  const next = format({ ...parse(search()), ...change })
+  if (next === (mark === undefined ? location.search : location.hash)) return
   if (replace) history.replaceState(null, '', next)
   else history.pushState(null, '', next)
   changed.dispatchEvent(new Event('change'))
 }
 
 /** Goes to a saved state, with the filter and theme given. */
-export function open(search: string, filter: Filter | undefined): void {
-  const { theme } = parse(location.search)
-  update({ ...parse(search), filter: filter && Object.keys(filter).length > 0 ? filter : undefined, theme })
+export function show(saved: string, filter: Filter | undefined): void {
+  const { theme } = parse(search())
+  update({ ...parse(saved), filter: filter && Object.keys(filter).length > 0 ? filter : undefined, theme })
 }
 
 /** The address of the page with a change, for links. */
 export function link(change: Partial<State>): string {
-  return format({ ...parse(location.search), ...change })
+  return format({ ...parse(search()), ...change })
 }
 
 export function useAddress(): State {
-  const search = useSyncExternalStore(subscribe, () => location.search)
-  return useMemo(() => parse(search), [search])
+  const text = useSyncExternalStore(subscribe, search)
+  return useMemo(() => parse(text), [text])
 }

@@ -19,7 +19,7 @@ test('access', async (t) => {
   const { address } = await serve(t, ['--demo'])
   const b = await browser(t)
   const { rows } = await ask(address, 'api/filters/apply', { filter: { field: 'cause', has: true }, rows: { fields: ['case'], limit: 3 } })
-  const at = (view, theme) => `${address}?view=${view}&theme=${theme}&run=${rows.ids[0]}&runs=${rows.ids.join('~')}`
+  const at = (view, theme) => `${address}?view=${view}&theme=${theme}&run=${rows.ids[0]}${rows.ids.map((id) => `&runs=${id}`).join('')}`
 
   for (const theme of ['light', 'dark']) {
     for (const view of names) {

@@ -26,7 +26,8 @@ test('upload', async (t) => {
     await page.getByRole('heading', { name: /Done: .*1 refused/ }).waitFor()
     const job = page.locator('.job').first()
     await job.locator('.badge.invalid').waitFor()
-    assert.ok((await job.locator('.bad').textContent()).length > 10)
+    const why = await job.locator('.bad').first().textContent()
+    assert.ok(why.length > 10 && !why.startsWith('bad.json'), why)
     await job.getByText(/duplicate|updated/).first().waitFor()
 
     await page.getByRole('link', { name: 'Table' }).click()
@@ -56,6 +57,15 @@ test('upload', async (t) => {
     await page.getByLabel('Token of the server').fill('secret')
     await input.setInputFiles(new URL(record).pathname)
     await page.getByRole('heading', { name: 'Done: 1 stored' }).waitFor()
+  })
+
+  await t.test('a server that wants a token for reading asks for it first', async (t) => {
+    const { address } = await serve(t, ['--demo', '--token-for', 'all'], { PROFLLM_DASHBOARD_TOKEN: 'secret' })
+    const page = await open(t, b, address, { expected: ['401'] })
+    await page.getByRole('alert').getByText('Enter the token').waitFor()
+    await page.getByLabel('Token of the server').fill('secret')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await matches(page, 2000)
   })
 
   await t.test('a read-only server takes nothing', async (t) => {

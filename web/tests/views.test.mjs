@@ -28,6 +28,19 @@ test('views', async (t) => {
     assert.match(page.url(), /columns=.*driver/)
   })
 
+  await t.test('the table says why runs are not valid', async (t) => {
+    const page = await open(t, b, `${address}?filter={"field":"verdict","in":["invalid","suspect"]}`)
+    await matches(page)
+    const names = ['verdict', 'cause', 'check.not-steady', 'check.gpu-idle']
+    const got = await rows({ filter: { field: 'verdict', in: ['invalid', 'suspect'] }, rows: { fields: names, limit: 12 } })
+    for (const [i, id] of got.ids.entries()) {
+      const row = page.locator(`tbody tr.row:has(a[href*="${id}"])`)
+      const why = got.columns[1][i] ?? (got.columns[2][i] ? 'not-steady' : got.columns[3][i] ? 'gpu-idle' : '')
+      await row.getByText(new RegExp(why || '[a-z]+-[a-z]+|throttled')).first().waitFor()
+    }
+    assert.ok((await page.locator('.strip').textContent()).includes('all simulated'))
+  })
+
   await t.test('the table is saved as CSV', async (t) => {
     const page = await open(t, b, `${address}?filter={"field":"verdict","in":["suspect"]}`)
     const n = await matches(page)
@@ -35,6 +48,11 @@ test('views', async (t) => {
     const lines = readFileSync(await file.path(), 'utf8').trim().split(/\r?\n/)
     assert.equal(lines.length, n + 1)
     assert.match(lines[0], /^run_id,case,verdict,kind,timestamp/)
+    await page.getByRole('button', { name: 'All fields' }).click()
+    const [all] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'All fields as JSON' }).click()])
+    const runs = JSON.parse(readFileSync(await all.path(), 'utf8'))
+    assert.equal(runs.length, n)
+    assert.ok(runs.every((r) => r.verdict === 'suspect' && Object.keys(r).length > 60))
   })
 
   await t.test('the scatter draws points and lists the frontier of the API', async (t) => {
@@ -54,17 +72,60 @@ test('views', async (t) => {
     const page = await open(t, b, `${address}?view=trend&filter={"field":"test","in":["rate"]}`)
     await page.locator('.verdict-line').waitFor()
     await page.locator('.series .chart canvas').first().waitFor()
+    const { report } = await ask(address, 'api/analysis/trends', { metrics: ['output_throughput'], filter: { field: 'test', in: ['rate'] } })
+    const cuts = report.trends.flatMap((x) => x.metrics.flatMap((m) => m.cuts ?? []))
+    assert.equal(await page.locator('.changes tbody tr').count(), cuts.length)
+    assert.equal(await page.locator('.falls li').count(), Math.min(10, cuts.filter((c) => c.shift_percent < 0).length))
     await page.getByRole('link', { name: 'Impact' }).click()
     const impact = await ask(address, 'api/analysis/impact', { metric: 'output_throughput', filter: { field: 'test', in: ['rate'] } })
     await page.getByText(`${impact.runs.toLocaleString('en-US')} runs count`).waitFor()
     assert.equal(await page.locator('.list tbody tr').count(), impact.impacts.length)
     await page.goto(`${address}?view=scaling`)
-    await page.locator('.verdict-line', { hasText: /per GPU is \d+ %|No matching/ }).waitFor()
+    await page.locator('.verdict-line', { hasText: /Efficiency of Throughput against \d+ GPUs?: \d+\s%/ }).waitFor()
+    const { scalings } = await ask(address, 'api/analysis/scaling', { metric: 'output_throughput' })
+    assert.equal(await page.getByText('load too low').count(), scalings.flatMap((s) => s.points).filter((p) => p.low_load).length)
     await page.goto(`${address}?view=capacity&target=50000&limits=p99_ttft_ms:500`)
     const plan = await ask(address, 'api/analysis/capacity', { metric: 'output_throughput', target: 50000, limits: ['p99_ttft_ms=500'] })
     await page.locator('.verdict-line', { hasText: `need ${plan.plans[0].total_gpus} GPU` }).waitFor()
     await page.getByRole('textbox', { name: 'Limit of P99 TTFT' }).fill('300')
     await page.waitForURL(/p99_ttft_ms:300/)
+  })
+
+  await t.test('plans of other models or loads are told apart, and one kind is kept', async (t) => {
+    const page = await open(t, b, `${address}?view=capacity&limits=p99_ttft_ms:500`)
+    await page.getByText(/cannot be ranked: \d+ models/).waitFor()
+    await page.getByRole('button', { name: 'Keep only those like the first' }).click()
+    await page.waitForURL(/filter=.*cmd_args.model/)
+    await page.getByText('cannot be ranked').waitFor({ state: 'detached' })
+    await page.locator('.plans tbody tr').first().waitFor()
+    assert.ok(await matches(page) < 2000)
+  })
+
+  await t.test('an answer to an earlier question is dim until the new one is there', async (t) => {
+    const page = await open(t, b, `${address}?view=impact`)
+    await page.locator('.verdict-line', { hasText: 'Throughput' }).waitFor()
+    let release
+    const held = new Promise((done) => (release = done))
+    await page.route('**/api/analysis/impact', async (route) => {
+      await held
+      await route.continue()
+    })
+    await page.getByRole('combobox', { name: 'Metric' }).click()
+    await page.getByRole('option', { name: 'TPS/GPU (tok/s)', exact: true }).click()
+    await page.getByRole('status').getByText('Updating the effects…').waitFor()
+    await page.locator('.stale .verdict-line', { hasText: 'Throughput' }).waitFor()
+    release()
+    await page.locator('.verdict-line', { hasText: 'TPS/GPU' }).waitFor()
+    assert.equal(await page.locator('.stale').count(), 0)
+  })
+
+  await t.test('the licenses of its libraries are one link away', async (t) => {
+    const page = await open(t, b, address)
+    await matches(page)
+    await page.getByRole('link', { name: 'Licenses of the libraries in this page' }).click()
+    await page.waitForURL(/licenses\.txt$/)
+    const text = await page.locator('body').textContent()
+    for (const name of ['react ', 'echarts ', '@mantine/core ', 'Apache License']) assert.ok(text.includes(name), name)
   })
 
   await t.test('runs are chosen in the table and compared', async (t) => {
@@ -75,8 +136,11 @@ test('views', async (t) => {
     await page.getByRole('button', { name: 'Compare', exact: true }).click()
     await page.locator('.verdict-line').waitFor()
     await page.getByRole('heading', { name: 'What differs' }).waitFor()
+    const chosen = new URL(page.url()).searchParams.getAll('runs')
+    const linked = await page.locator('table.compare thead a').evaluateAll((list) => list.map((a) => new URL(a.href).searchParams.get('run')))
+    assert.deepEqual(linked, chosen)
     const order = await page.locator('.verdict-line, .view section > h2').allTextContents()
-    assert.match(order.at(-1), /What differs/)
+    assert.deepEqual(order.slice(-2).map((x) => x.replace('simulated', '').trim()), ['What differs', 'Numbers'])
     await page.getByText('simulated').first().waitFor()
   })
 

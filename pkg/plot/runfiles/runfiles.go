@@ -47,7 +47,9 @@ type Phase struct {
 // Run is what a run did over time; what was not sampled is absent.
 type Run struct {
 	Running, Waiting, Cache, Tokens []Track // by role; the cache from 0 to 1, tokens generated per s
-	Use, Power                      []Track // by GPU, in % and W
+	Use, Memory, Power              []Track // by GPU, in %, MiB and W
+	CPU, HostMemory                 []Track // by node: of all its CPUs in %, and MiB in use
+	Received, Sent, Read, Written   []Track // by node: of its network and its disks, B/s
 	Phases                          []Phase
 	Ready, Stopping                 float64 // moments, 0 if not known
 	Problems                        []string
@@ -64,15 +66,20 @@ func Over(dir string, loads []string) *Run {
 	for _, load := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(loads), dir)))) {
 		r.telemetry(load)
 	}
-	for _, list := range [][]Track{r.Running, r.Waiting, r.Cache, r.Tokens, r.Use, r.Power} {
+	for _, list := range [][]Track{
+		r.Running, r.Waiting, r.Cache, r.Tokens, r.Use, r.Memory, r.Power,
+		r.CPU, r.HostMemory, r.Received, r.Sent, r.Read, r.Written,
+	} {
 		slices.SortStableFunc(list, func(a, b Track) int { return strings.Compare(a.Of, b.Of) })
 		for i := range list {
 			slices.SortStableFunc(list[i].Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
 			list[i].Samples = WithGaps(list[i].Samples)
 		}
 	}
-	for i := range r.Tokens {
-		r.Tokens[i].Samples = rates(r.Tokens[i].Samples)
+	for _, list := range [][]Track{r.Tokens, r.Received, r.Sent, r.Read, r.Written} {
+		for i := range list {
+			list[i].Samples = rates(list[i].Samples)
+		}
 	}
 	return r
 }
@@ -146,6 +153,8 @@ func (r *Run) telemetry(dir string) {
 			r.problem(path, r.engines(dir, name))
 		case strings.HasPrefix(name, "gpu-") && strings.HasSuffix(name, ".csv"):
 			r.problem(path, r.gpus(dir, name))
+		case strings.HasPrefix(name, "host-") && strings.HasSuffix(name, ".csv"):
+			r.problem(path, r.hosts(dir, name))
 		}
 	}
 }
@@ -190,6 +199,9 @@ func (r *Run) gpus(dir, name string) error {
 		at := seconds(s.Time)
 		if s.Use != nil {
 			add(&r.Use, of, node, Sample{At: at, Value: *s.Use})
+		}
+		if s.Memory != nil {
+			add(&r.Memory, of, node, Sample{At: at, Value: *s.Memory})
 		}
 		if s.Power != nil {
 			add(&r.Power, of, node, Sample{At: at, Value: *s.Power})

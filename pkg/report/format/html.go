@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"fmt"
 	"html/template"
 	"io"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/inline"
 	"github.com/profllm/profllm/pkg/printable"
+	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/report"
 )
 
@@ -42,6 +45,8 @@ type Page struct {
 	// Link is the relative path, as a URL, from the page to a run's directory; "" for none. A nil
 	// function links nothing.
 	Link func(dir string) string
+	// Views adds the dashboard's views of the runs, for a reader whose browser runs scripts.
+	Views bool
 }
 
 // section is a block of the page.
@@ -65,22 +70,41 @@ type htmlAnswer struct {
 
 type htmlLink struct{ Text, Href string }
 
-// Write writes one page that needs nothing else: style, script and charts are in it, and its
-// policy forbids any other script and every request. Without the script, nothing but the choice
-// of a group is missing.
+// pageData is what the template shows.
+type pageData struct {
+	Title    string
+	Policy   string
+	Style    template.CSS
+	Script   template.JS
+	Remarks  []string
+	Groups   []string
+	Sections []section
+	Views    *views
+}
+
+// views is what the dashboard's views need.
+type views struct {
+	Runs   string // how many
+	Style  template.CSS
+	Script template.JS
+	Data   template.JS
+}
+
+// Write writes one page that needs nothing else: style, scripts, charts and data are in it, and its
+// policy forbids any other script and every request. Without the scripts, nothing but the choice
+// of a group and the views is missing.
 func (p Page) Write(w io.Writer, r *report.Report) error {
 	w = printable.NewWriter(w)
-	data := struct {
-		Title    string
-		Policy   string
-		Style    template.CSS
-		Script   template.JS
-		Remarks  []string
-		Groups   []string
-		Sections []section
-	}{
-		Title: pageTitle(r), Policy: policy(), Style: template.CSS(pageCSS), Script: template.JS(pageJS),
+	data := pageData{
+		Title: pageTitle(r), Policy: policy(pageJS), Style: template.CSS(pageCSS), Script: template.JS(pageJS),
 		Remarks: remarks(r), Groups: groups(r),
+	}
+	if p.Views && len(r.Runs) > 0 {
+		var err error
+		if data.Views, err = p.views(r); err != nil {
+			return err
+		}
+		data.Policy = policy(pageJS, inline.Script)
 	}
 	for i, b := range blocks(r) {
 		s := section{
@@ -100,6 +124,22 @@ func (p Page) Write(w io.Writer, r *report.Report) error {
 		data.Sections = append(data.Sections, s)
 	}
 	return page.Execute(w, data)
+}
+
+// views packs the runs for the dashboard's views.
+func (p Page) views(r *report.Report) (*views, error) {
+	runs := make([]inline.Run, len(r.Runs))
+	for i := range r.Runs {
+		runs[i] = inline.Run{Run: r.Runs[i].Run, Link: p.link(r.Runs[i].Dir)}
+	}
+	data, err := inline.Pack(runs)
+	if err != nil {
+		return nil, fmt.Errorf("pack the runs of the page: %w", err)
+	}
+	return &views{
+		Runs: quantity.Count(len(runs), "run"), Style: template.CSS(inline.Style), Script: template.JS(inline.Script),
+		Data: template.JS(data),
+	}, nil
 }
 
 // answer links an answer to the runs that it is about.
@@ -122,11 +162,14 @@ func (p Page) link(dir string) string {
 	return p.Link(dir)
 }
 
-// policy lets the page's own script run, by its digest, and nothing else.
-func policy() string {
-	sum := sha256.Sum256([]byte(pageJS))
-	digest := base64.StdEncoding.EncodeToString(sum[:])
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + digest + "'"
+// policy lets the page's own scripts run, by their digests, and nothing else.
+func policy(scripts ...string) string {
+	text := "default-src 'none'; style-src 'unsafe-inline'; script-src"
+	for _, s := range scripts {
+		sum := sha256.Sum256([]byte(s))
+		text += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return text
 }
 
 // pageTitle names the scenarios.

@@ -2,9 +2,9 @@ import { Button, TextInput } from '@mantine/core'
 import { memo, useEffect, useState } from 'react'
 import { useKnown } from '../data'
 import { asChoice, join, parts, searchText, sentence, withText } from '../filter'
+import { useOffer } from '../offer'
 import { update, type State } from '../state'
 import { FilterBuilder } from './FilterBuilder'
-import { Presets } from './Presets'
 
 interface Props {
   state: State
@@ -14,6 +14,7 @@ interface Props {
 /** The filter in words, each part with a way to remove it, and the search box. An answer changes nothing of it. */
 export const FilterBar = memo(function FilterBar({ state, openFacets }: Props) {
   const { fields } = useKnown()
+  const { presets: Presets } = useOffer()
   const list = parts(state.filter)
   const words = list.filter((p) => !p.text)
   return (
@@ -21,7 +22,7 @@ export const FilterBar = memo(function FilterBar({ state, openFacets }: Props) {
       <Button className="narrow" size="xs" variant="default" onClick={openFacets}>Filters</Button>
       <Search state={state} />
       <div className="chips">
-        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values on the left to narrow them.</span>}
+        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values among the filters to narrow them.</span>}
         {words.length > 0 && <ul className="chip-list" aria-label="Filter">{list.map((p, i) => {
           const text = sentence(p, fields)
           if (p.text) return null
@@ -45,7 +46,7 @@ export const FilterBar = memo(function FilterBar({ state, openFacets }: Props) {
       <FilterBuilder at={-1} filter={state.filter}>
         {(open) => <Button size="xs" variant="default" onClick={open}>And / or…</Button>}
       </FilterBuilder>
-      <Presets state={state} />
+      {Presets && <Presets state={state} />}
     </div>
   )
 })

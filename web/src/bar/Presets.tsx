@@ -1,11 +1,11 @@
 import { Button, Popover, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api } from '../api'
 import { useKnown } from '../data'
 import { sentence } from '../filter'
+import { server } from '../http'
 import { Trouble } from '../parts/Trouble'
-import { format, open, type State } from '../state'
+import { format, show, type State } from '../state'
 
 /** Saved filters with their view: load, save, delete. */
 export function Presets({ state }: { state: State }) {
@@ -14,7 +14,7 @@ export function Presets({ state }: { state: State }) {
   const [name, setName] = useState('')
   const [error, setError] = useState<Error>()
   const client = useQueryClient()
-  const got = useQuery({ queryKey: ['presets'], queryFn: ({ signal }) => api.presets(signal), enabled: shown, staleTime: 0 })
+  const got = useQuery({ queryKey: ['presets'], queryFn: ({ signal }) => server.presets(signal), enabled: shown, staleTime: 0 })
   const act = async (what: () => Promise<unknown>) => {
     setError(undefined)
     try {
@@ -25,7 +25,7 @@ export function Presets({ state }: { state: State }) {
       setError(e instanceof Error ? e : new Error(String(e)))
     }
   }
-  const save = () => act(() => api.savePreset({
+  const save = () => act(() => server.savePreset({
     name: name.trim(), filter: state.filter ?? {}, view: format({ ...state, runs: [], run: undefined, theme: undefined }),
   }))
   const list = got.data?.presets ?? []
@@ -42,14 +42,14 @@ export function Presets({ state }: { state: State }) {
               <li key={p.name}>
                 <button
                   type="button" className="preset" onClick={() => {
-                    open(typeof p.view === 'string' ? p.view : '', p.filter ?? undefined)
+                    show(typeof p.view === 'string' ? p.view : '', p.filter ?? undefined)
                     setShown(false)
                   }}
                 >
                   <b className="clip">{p.name}</b>
                   <span className="quiet clip">{p.filter ? sentence(p.filter, fields) : 'all runs'}</span>
                 </button>
-                {!options.readonly && <button type="button" className="plain" aria-label={`Delete the preset ${p.name}`} onClick={() => void act(() => api.deletePreset(p.name))}>delete</button>}
+                {!options.readonly && <button type="button" className="plain" aria-label={`Delete the preset ${p.name}`} onClick={() => void act(() => server.deletePreset(p.name))}>delete</button>}
               </li>
             ))}
           </ul>

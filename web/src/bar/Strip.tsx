@@ -49,7 +49,7 @@ export function Strip({ state, answer }: { state: State; answer: Answer | undefi
               <dt>{nameOf(f)}{f.unit && <span> {f.unit}</span>}</dt>
               <dd>
                 <b>{has ? formatMeasured(s.mean as number) : '–'}</b>
-                <span className="quiet">{has ? `${formatMeasured(s.min as number)} – ${formatMeasured(s.max as number)}` : 'no numbers'}</span>
+                <span className="quiet">{has ? `mean, ${formatMeasured(s.min as number)} – ${formatMeasured(s.max as number)}` : 'no numbers'}</span>
               </dd>
             </div>
           )

@@ -4,7 +4,7 @@ import type { Answer, FacetAnswer, Field, Group } from '../api'
 import { openFacets, useKnown } from '../data'
 import { asChoice, choose, join, nothing, parts, type Choice } from '../filter'
 import { nameOf } from '../format'
-import { parse, update, type State } from '../state'
+import { parse, search as address, update, type State } from '../state'
 import { Facet } from './Facet'
 
 const groups: { group: Group; name: string }[] = [
@@ -38,11 +38,11 @@ export function FacetPanel({ state, answer, open, close }: Props) {
   const answers = useMemo(() => new Map((answer?.facets ?? []).map((f) => [f.field, f])), [answer])
 
   const set = useCallback((field: string, c: Choice, replace = false) => {
-    const list = parts(parse(location.search).filter)
+    const list = parts(parse(address()).filter)
     update({ filter: join(choose(list, field, c)) }, replace)
   }, [])
   const toggle = useCallback((field: string) => {
-    const now = openFacets(parse(location.search), known)
+    const now = openFacets(parse(address()), known)
     update({ facets: now.includes(field) ? now.filter((n) => n !== field) : [...now, field] }, true)
   }, [known])
 
@@ -97,6 +97,7 @@ export function FacetPanel({ state, answer, open, close }: Props) {
         {wanted && !known.options.fields.some((f) => f.runs > 0 && found(f)) && (
           <p className="quiet pad">No field of this store is called “{search}”.</p>
         )}
+        <p className="pad small"><a href="licenses.txt">Licenses of the libraries in this page</a></p>
       </aside>
     </>
   )

@@ -101,15 +101,18 @@ function Share({ part }: { part: number }) {
   )
 }
 
-/** Numbers by size, texts by frequency; chosen values are listed even if no run is left. */
+/** Numbers by size, versions from the newest, other texts by frequency; chosen values are listed even if no run is left. */
 function ordered(field: Field, answer: FacetAnswer, choice: Choice): Count[] {
   const list = [...(answer.values ?? [])]
   for (const v of choice.values) {
     if (!list.some((c) => c.value === v)) list.push({ value: v, runs: 0 })
   }
   if (field.kind !== 'text') list.sort((a, b) => rank(a.value) - rank(b.value))
+  else if (list.every((c) => isVersion(c.value))) list.sort((a, b) => String(b.value).localeCompare(String(a.value), 'en', { numeric: true }))
   return list
 }
+
+const isVersion = (v: Value) => /^v?\d+(\.\d+)+/.test(String(v))
 
 const rank = (v: Value) => (typeof v === 'number' ? v : Number.MAX_VALUE)
 

@@ -1,4 +1,5 @@
 import { Component, type ReactNode } from 'react'
+import { home } from '../state'
 
 /** Says that the page failed, in place of a blank page. */
 export class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
@@ -17,7 +18,7 @@ export class Boundary extends Component<{ children: ReactNode }, { error?: Error
         <div className="trouble" role="alert">
           <p>{error.message}</p>
           <p className="quiet">The data are not affected. Reload the page, or start again without the filter and view of this address.</p>
-          <p><a href={location.href}>Reload</a> or <a href={location.pathname}>start again</a></p>
+          <p><button type="button" className="plain" onClick={() => location.reload()}>Reload</button> or <a href={home()}>start again</a></p>
         </div>
       </main>
     )

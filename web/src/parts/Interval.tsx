@@ -19,12 +19,6 @@ export function reachOf(percents: (number | null)[]): Reach {
   return Math.max(Math.log(1.02), ...percents.map((x) => (x === null ? 0 : Math.abs(ratio(x))))) * 1.04
 }
 
-/** The ends of the scale and its middle, for the head of a column. */
-export function Scale({ reach }: { reach: Reach }) {
-  const end = (sign: number) => formatPercent((Math.exp(sign * reach) - 1) * 100, 0)
-  return <span className="scale"><span>{end(-1)}</span><span>0</span><span>{end(1)}</span></span>
-}
-
 /** An effect in percent with its interval. */
 export function Interval({ value, low, high, reach, good }: Props) {
   const at = (x: number) => width / 2 + Math.max(-1, Math.min(1, ratio(x) / reach)) * (width / 2 - 6)

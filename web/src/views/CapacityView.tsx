@@ -1,13 +1,14 @@
 import { Button, NumberInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { api, type Capacity, type Field, type Limit, type Plan } from '../api'
+import type { Capacity, Field, Limit, Plan } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
-import { formatMeasured, nameOf, plural } from '../format'
+import { formatMeasured, formatNumber, nameOf, plural } from '../format'
+import { Answered } from '../parts/Answered'
 import { FieldSelect } from '../parts/FieldSelect'
-import { Loading } from '../parts/Loading'
+import { Mixed } from '../parts/Mixed'
 import { RunLink } from '../parts/RunLink'
-import { Settings, settingsText } from '../parts/Settings'
-import { Trouble } from '../parts/Trouble'
+import { loadOf, Settings, settingsText } from '../parts/Settings'
 import { update, type State } from '../state'
 import { ranked } from './metrics'
 
@@ -21,7 +22,7 @@ export function CapacityView({ state }: { state: State }) {
   const limits = state.limits ?? firstLimits(fields)
   const body = { filter: state.filter, metric, target: state.target, limits: limits.map((l) => `${l.field}=${l.value}`) }
   const got = useQuery({
-    queryKey: ['capacity', body], queryFn: ({ signal }) => api.capacity(body, signal), placeholderData: keepPreviousData,
+    queryKey: ['capacity', body], queryFn: ({ signal }) => server.capacity(body, signal), placeholderData: keepPreviousData,
   })
   return (
     <section className="view" aria-label="Capacity">
@@ -38,9 +39,7 @@ export function CapacityView({ state }: { state: State }) {
           </div>
         </fieldset>
       </div>
-      {got.error && <Trouble error={got.error} retry={() => void got.refetch()} />}
-      {got.isLoading && <Loading what="the answer" />}
-      {got.data && !got.error && <Found got={got.data} limits={limits} />}
+      <Answered got={got} what="the answer">{(data) => <Found got={data} limits={limits} state={state} />}</Answered>
     </section>
   )
 }
@@ -84,54 +83,59 @@ function limitOf(name: string, fields: Map<string, Field>): Limit {
   return { field: name, value: Number((((f?.min ?? 0) + (f?.max ?? 0)) / 2).toPrecision(2)) }
 }
 
-function Found({ got, limits }: { got: Capacity; limits: Limit[] }) {
-  const plans = got.plans ?? []
-  const unit = got.metric.unit ? ` ${got.metric.unit}` : ''
+function Found({ got, limits, state }: { got: Capacity; limits: Limit[]; state: State }) {
+  const plans = (got.plans ?? []).slice(0, 200)
+  const among = plans.map((p) => p.settings)
   const target = got.target ?? 0
   return (
-    <div className="scroll pad-x">
+    <>
       <div className="said">
         <p className="verdict-line">{sentence(got, plans[0], limits.length)}</p>
         {plans[0]?.highest && <p>No higher load of this configuration was tried: it may serve more.</p>}
-        {got.kind && <p><span className="badge simulated">{got.kind}</span> <span className="quiet">These numbers are not those of a real engine.</span></p>}
+        <Mixed lists={among} state={state} what="configurations" />
         <p className="quiet">
-          Of each configuration, the load that does most within the limits, by the medians of its runs; valid runs only.
-          {got.beyond && got.beyond.length > 0 && ` ${plural(got.beyond.length, 'configuration')} never kept the limits.`}
-          {target > 0 && ' Copies of the service are taken to scale perfectly.'}
+          Each row is a configuration at the load that does most within the limits. Numbers are medians of its valid runs.
+          {got.beyond && got.beyond.length > 0 && ` ${plural(got.beyond.length, 'configuration')} broke the limits at every load.`}
+          {target > 0 && ' Copies are assumed to scale perfectly.'}
+          {got.kind && ` The runs are ${got.kind}: the numbers are not those of a real engine.`}
         </p>
       </div>
       {plans.length > 0 && (
         <div className="scroll-x">
-          <table className="list">
+          <table className="list plans">
             <thead>
               <tr>
                 <th scope="col">Configuration</th>
-                {target > 0 && <><th scope="col" className="num">GPUs in all</th><th scope="col" className="num">Copies</th></>}
-                <th scope="col" className="num">{got.metric.name} per GPU{unit && ` (${unit.trim()})`}</th>
-                <th scope="col" className="num">{got.metric.name}{unit && ` (${unit.trim()})`}</th>
-                <th scope="col" className="num">GPUs</th>
+                {target > 0 && <><th scope="col" className="num">Total GPUs</th><th scope="col" className="num">Copies</th></>}
+                <MetricHead name={`${got.metric.name} per GPU`} unit={got.metric.unit} />
+                <MetricHead name={got.metric.name} unit={got.metric.unit} />
+                <th scope="col" className="num">GPUs{target > 0 && ' per copy'}</th>
                 <th scope="col">Load</th>
-                {(plans[0]?.limits ?? []).map((l) => <th key={l.metric.key} scope="col" className="num">{l.metric.name}{l.metric.unit && ` (${l.metric.unit})`}</th>)}
-                <th scope="col" className="num">Runs within</th>
+                {(plans[0]?.limits ?? []).map((l) => <MetricHead key={l.metric.key} name={l.metric.name} unit={l.metric.unit} />)}
+                <th scope="col" className="num">Runs within limits</th>
               </tr>
             </thead>
-            <tbody>{plans.slice(0, 200).map((p, i) => <Row key={p.run} p={p} best={i === 0} target={target} />)}</tbody>
+            <tbody>{plans.map((p, i) => <Row key={p.run} p={p} best={i === 0} target={target} among={among} />)}</tbody>
           </table>
         </div>
       )}
-    </div>
+    </>
   )
 }
 
-function Row({ p, best, target }: { p: Plan; best: boolean; target: number }) {
+function MetricHead({ name, unit }: { name: string; unit?: string }) {
+  return <th scope="col" className="num">{name}{unit && <span className="unit">{unit}</span>}</th>
+}
+
+function Row({ p, best, target, among }: { p: Plan; best: boolean; target: number; among: Plan['settings'][] }) {
   return (
     <tr className={best ? 'best' : undefined}>
-      <th scope="row"><Settings list={p.settings} /></th>
+      <th scope="row"><Settings list={p.settings} among={among} /></th>
       {target > 0 && <><td className="num strong">{p.total_gpus || '–'}</td><td className="num">{p.copies || '–'}</td></>}
       <td className="num strong">{p.per_gpu === null ? '–' : formatMeasured(p.per_gpu)}</td>
       <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
       <td className="num">{p.gpus || '–'}</td>
-      <td><Settings list={p.load} other="–" />{p.highest && <span className="quiet" title="No higher load was tried"> (highest tried)</span>}</td>
+      <td><Settings list={loadOf(p.load)} other="–" />{p.highest && <div className="quiet small" title="No higher load was tried: it may serve more.">highest tried</div>}</td>
       {(p.limits ?? []).map((l) => <td key={l.metric.key} className="num">{formatMeasured(l.measured)}</td>)}
       <td className="num">{p.runs - p.beyond} of {p.runs}</td>
     </tr>
@@ -139,13 +143,13 @@ function Row({ p, best, target }: { p: Plan; best: boolean; target: number }) {
 }
 
 function sentence(got: Capacity, best: Plan | undefined, limits: number): string {
-  const unit = got.metric.unit ? ` ${got.metric.unit}` : ''
+  const unit = got.metric.unit === '1/s' ? ` ${got.metric.name.toLowerCase()}/s` : got.metric.unit ? ` ${got.metric.unit}` : ''
   const within = limits > 0 ? ' within the limits' : ''
   if (!best) return `No valid run ${limits > 0 ? 'keeps the limits' : 'has the metric'}. Loosen a limit or widen the filter.`
   const what = settingsText(best.settings, 'the configuration')
   if (got.target && best.total_gpus) {
-    return `${formatMeasured(got.target)}${unit} need ${plural(best.total_gpus, 'GPU')}${within}: ${plural(best.copies ?? 1, 'copy').replace('copys', 'copies')} of ${what} at ${settingsText(best.load, 'its load')}.`
+    return `${formatNumber(got.target)}${unit} need ${plural(best.total_gpus, 'GPU')}${within}: ${plural(best.copies ?? 1, 'copy').replace('copys', 'copies')} of ${what} at ${settingsText(loadOf(best.load), 'its load')}.`
   }
   const rate = best.per_gpu === null ? `${formatMeasured(best.value)}${unit}` : `${formatMeasured(best.per_gpu)}${unit} per GPU`
-  return `${what} serves most${within}: ${rate} at ${settingsText(best.load, 'its load')}.`
+  return `Most${within}: ${rate}, from ${what} at ${settingsText(loadOf(best.load), 'its load')}.`
 }

@@ -1,13 +1,13 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { api, type Field, type Impact, type Impacts } from '../api'
+import type { Field, Impact, Impacts } from '../api'
+import { server } from '../http'
 import { useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
 import { formatInterval, formatP, formatPercent, nameOf, plural } from '../format'
+import { Answered } from '../parts/Answered'
 import { FieldSelect } from '../parts/FieldSelect'
-import { Interval, Scale, reachOf } from '../parts/Interval'
-import { Loading } from '../parts/Loading'
+import { Interval, reachOf } from '../parts/Interval'
 import { RunLink } from '../parts/RunLink'
-import { Trouble } from '../parts/Trouble'
 import { update, type State } from '../state'
 import { ranked, useMetric } from './metrics'
 
@@ -16,16 +16,14 @@ export function ImpactView({ state }: { state: State }) {
   const metric = useMetric(state)
   const body = { filter: state.filter, metric }
   const got = useQuery({
-    queryKey: ['impact', body], queryFn: ({ signal }) => api.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
+    queryKey: ['impact', body], queryFn: ({ signal }) => server.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
   return (
     <section className="view" aria-label="Impact">
       <div className="tools">
         <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
       </div>
-      {got.error && <Trouble error={got.error} retry={() => void got.refetch()} />}
-      {got.isLoading && <Loading what="pairs of runs" />}
-      {got.data && !got.error && <Found report={got.data} state={state} />}
+      <Answered got={got} what="the effects">{(report) => <Found report={report} state={state} />}</Answered>
     </section>
   )
 }
@@ -36,7 +34,7 @@ function Found({ report, state }: { report: Impacts; state: State }) {
   const rows = report.impacts ?? []
   const reach = reachOf(rows.flatMap((r) => [r.percent, r.low_percent, r.high_percent]))
   return (
-    <div className="scroll pad-x">
+    <>
       <div className="said">
         <p className="verdict-line">{first(report)}</p>
         <p className="quiet">
@@ -46,8 +44,8 @@ function Found({ report, state }: { report: Impacts; state: State }) {
           {report.kind && ` The runs are ${report.kind}: the effects are not those of a real engine.`}
         </p>
       </div>
-      <Table name="Service" rows={rows.filter((r) => !isLoad(r))} reach={reach} state={state} />
-      <Table name="Load" rows={rows.filter(isLoad)} reach={reach} state={state} />
+      <Table name="Setting" rows={rows.filter((r) => !isLoad(r))} reach={reach} state={state} />
+      <Table name="Setting of the load" rows={rows.filter(isLoad)} reach={reach} state={state} />
       {report.not_above_0 && report.not_above_0.length > 0 && (
         <p className="quiet">
           Changed from or to 0, of which there is no share: {report.not_above_0.map((n) => nameOf({ name: n })).join(', ')}.
@@ -58,7 +56,7 @@ function Found({ report, state }: { report: Impacts; state: State }) {
           Never changed alone, so nothing can be said of them: {report.together.map((n) => nameOf({ name: n })).join(', ')}.
         </p>
       )}
-    </div>
+    </>
   )
 }
 
@@ -70,7 +68,7 @@ function Table({ name, rows, reach, state }: { name: string; rows: Impact[]; rea
         <thead>
           <tr>
             <th scope="col">{name}</th><th scope="col">From</th><th scope="col">To</th><th scope="col" className="num">Effect</th>
-            <th scope="col"><Scale reach={reach} /></th>
+            <th scope="col"><span className="sr">Picture of the effect</span></th>
             <th scope="col" className="num">Interval</th><th scope="col" className="num">p</th><th scope="col" className="num">Pairs</th>
             <th scope="col">Certainty</th><th scope="col">Typical pair</th>
           </tr>

@@ -6,10 +6,11 @@ import { useKnown } from '../data'
 import { nothing, choose, join, parts } from '../filter'
 import { formatExact, formatTime, formatValue, nameOf } from '../format'
 import { Badge } from '../parts/Badge'
+import { Folder } from '../parts/Folder'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
+import { offers, useOffer } from '../offer'
 import { update, type State } from '../state'
-import { OverTimeCharts, Traces } from './RunFiles'
 import { download } from './TableView'
 
 /** Everything that is known of one run. */
@@ -30,10 +31,11 @@ export function RunView({ state, scheme }: { state: State; scheme: 'light' | 'da
 
 function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light' | 'dark' }) {
   const r = e.record
+  const offer = useOffer()
+  const { overTime: OverTime, traces: Traces } = offer
   const verdict = r.validity?.verdict ?? ''
   const words = (r.validity?.words ?? []).filter((w) => w !== 'simulated')
   const simulated = r.simulated === true
-  const inCompare = state.runs.includes(e.id)
   return (
     <article className="run">
       <header>
@@ -44,28 +46,38 @@ function Run({ e, state, scheme }: { e: Experiment; state: State; scheme: 'light
           {words.map((w) => <Badge key={w} word={severityOf(r.validity?.checks, w)} text={w} why={r.validity?.checks?.find((c) => c.word === w)?.why} />)}
         </p>
         <Summary values={e.values ?? {}} />
-        <p className="quiet">
-          {e.id}, started {formatTime(Date.parse(r.timestamp))} UTC{r.duration ? `, took ${formatValue(r.duration, { unit: 's', group: 'run', kind: 'number' } as Field)} s` : ''}, {r.status}
-          {r.suite && `, suite ${r.suite}`}
-        </p>
-        <div className="row-of">
-          <Button size="xs" variant="default" disabled={!inCompare && state.runs.length >= 10} onClick={() => update({ runs: inCompare ? state.runs.filter((x) => x !== e.id) : [...state.runs, e.id] }, true)}>
-            {inCompare ? 'Remove from the comparison' : 'Add to the comparison'}
-          </Button>
-          <Button size="xs" variant="default" onClick={() => download(new Blob([JSON.stringify(r, null, 2)], { type: 'application/json' }), `${e.id}.json`)}>Save record</Button>
-        </div>
+        {e.problem !== undefined ? <p className="bad">{e.problem}</p> : (
+          <p className="quiet">
+            {e.id}, started {formatTime(Date.parse(r.timestamp))} UTC{r.duration ? `, took ${formatValue(r.duration, { unit: 's', group: 'run', kind: 'number' } as Field)} s` : ''}, {r.status}
+            {r.suite && `, suite ${r.suite}`}
+          </p>
+        )}
+        {(offers(offer, 'compare') || offer.records) && <Actions e={e} state={state} />}
       </header>
       {r.failure && <Failed f={r.failure} />}
       <Checks checks={r.validity?.checks ?? []} />
       <Numbers values={e.values ?? {}} withheld={r.validity?.withheld ?? []} simulated={simulated} />
-      <OverTimeCharts id={e.id} scheme={scheme} />
+      {OverTime && <OverTime id={e.id} scheme={scheme} />}
       <Facts values={e.values ?? {}} />
-      <Traces id={e.id} />
-      <section>
-        <h2>Folder</h2>
-        <p><code className="wrap">{e.dir}</code></p>
-      </section>
+      {Traces && <Traces id={e.id} />}
+      <Folder e={e} />
     </article>
+  )
+}
+
+function Actions({ e, state }: { e: Experiment; state: State }) {
+  const offer = useOffer()
+  const inCompare = state.runs.includes(e.id)
+  const save = () => download(new Blob([JSON.stringify(e.record, null, 2)], { type: 'application/json' }), `${e.id}.json`)
+  return (
+    <div className="row-of">
+      {offers(offer, 'compare') && (
+        <Button size="xs" variant="default" disabled={!inCompare && state.runs.length >= 10} onClick={() => update({ runs: inCompare ? state.runs.filter((x) => x !== e.id) : [...state.runs, e.id] }, true)}>
+          {inCompare ? 'Remove from the comparison' : 'Add to the comparison'}
+        </Button>
+      )}
+      {offer.records && <Button size="xs" variant="default" onClick={save}>Save record</Button>}
+    </div>
   )
 }
 

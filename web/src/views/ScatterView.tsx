@@ -5,6 +5,7 @@ import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { classes, scatterOption, type Point } from '../charts/scatter'
+import { parts } from '../filter'
 import { axes, mostPoints, pointFields, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
@@ -13,6 +14,7 @@ import { useDrawn } from '../marks'
 import { Verdict } from '../parts/Badge'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
+import { useOffer } from '../offer'
 import { link, update, type State } from '../state'
 
 interface Props {
@@ -75,7 +77,10 @@ export function ScatterView({ state, answer, stale, scheme }: Props) {
         {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
       </p>
       {frontier.error ? <Trouble error={frontier.error} /> : (
-        <FrontierList points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)} />
+        <FrontierList
+          points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)}
+          filtered={parts(state.filter).length > 0}
+        />
       )}
     </section>
   )
@@ -161,13 +166,21 @@ interface ListProps {
   x: Field | undefined
   y: Field | undefined
   label: Field | undefined
+  filtered: boolean
 }
 
-const FrontierList = memo(function FrontierList({ points, kind, x, y, label }: ListProps) {
+const FrontierList = memo(function FrontierList({ points, kind, x, y, label, filtered }: ListProps) {
+  const { options, fields } = useKnown()
+  const ofAll = useOffer().frontier === 'of all runs'
+  if (ofAll && filtered) return <p className="caption quiet">The frontier of this page is of all its {plural(options.runs, 'run')}: clear the filter to see it.</p>
+  if (ofAll && points.length === 0) {
+    const names = options.defaults.metrics.map((n) => nameOf(fields.get(n) ?? { name: n })).join(', ')
+    return <p className="caption quiet">This page has no frontier of these axes. It has those of valid runs in two of {names}.</p>
+  }
   if (points.length === 0 || !x || !y) return null
   return (
     <details className="below" open>
-      <summary>Frontier: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
+      <summary>Frontier{ofAll && ` of all ${plural(options.runs, 'run')} of this page`}: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
       <div className="scroll">
         <table className="list">
           <thead>

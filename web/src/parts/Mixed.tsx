@@ -1,0 +1,48 @@
+import type { Field, Setting } from '../api'
+import { useKnown } from '../data'
+import { choose, join, nothing, parts } from '../filter'
+import { nameOf } from '../format'
+import { update, type State } from '../state'
+
+/** The field that a setting of a report is. Reports shorten keys and spell some of them. */
+function fieldOf(key: string, fields: Map<string, Field>): Field | undefined {
+  const spelled: Record<string, string> = { 'engine version': 'engine_version', GPU: 'gpu' }
+  return [spelled[key] ?? key, `bench_cmd_args.${key}`, `cmd_args.${key}`].map((n) => fields.get(n)).find((f) => f !== undefined)
+}
+
+interface Props {
+  lists: (Setting[] | null)[]
+  state: State
+  /** What differs so, such as "configurations". */
+  what: string
+}
+
+/** Warns that configurations served other models or loads, so that their numbers cannot be ranked, and offers to keep one. */
+export function Mixed({ lists, state, what }: Props) {
+  const { fields } = useKnown()
+  const values = new Map<Field, Set<string>>()
+  for (const s of lists.flatMap((l) => l ?? [])) {
+    const f = fieldOf(s.key, fields)
+    if (f && (f.group === 'load' || f.name === 'cmd_args.model')) values.set(f, (values.get(f) ?? new Set()).add(s.value))
+  }
+  const isModel = (f: Field) => f.name === 'cmd_args.model'
+  const mixed = [...values].filter(([, set]) => set.size > 1).sort(([a], [b]) => Number(isModel(b)) - Number(isModel(a)))
+  if (mixed.length === 0) return null
+  const first = lists[0] ?? []
+  const keep = () => {
+    const list = mixed.reduce((f, [field]) => {
+      const value = first.find((s) => fieldOf(s.key, fields) === field)?.value
+      if (value === undefined) return f
+      const typed = field.kind === 'number' && value !== '' && Number.isFinite(Number(value)) ? Number(value) : value
+      return choose(f, field.name, value === '' ? { ...nothing, missing: true } : { ...nothing, values: [typed] })
+    }, parts(state.filter))
+    update({ filter: join(list) })
+  }
+  return (
+    <p className="warn">
+      These {what} ran different work, so their numbers cannot be ranked:{' '}
+      {mixed.map(([f, set]) => (isModel(f) ? `${set.size} models` : `${set.size} values of ${nameOf(f)}`)).join(', ')}.{' '}
+      <button type="button" className="plain inline" onClick={keep}>Keep only those like the first</button>
+    </p>
+  )
+}

@@ -1,0 +1,9 @@
+// The views that every page has.
+import type { Tab } from '../offer'
+import { RunView } from './RunView'
+import { ScatterView } from './ScatterView'
+import { TableView } from './TableView'
+
+export const table: Tab = { view: 'table', name: 'Table', title: 'Table of runs', show: (p) => <TableView {...p} /> }
+export const scatter: Tab = { view: 'scatter', name: 'Scatter', title: 'Scatter of two metrics', show: (p) => <ScatterView {...p} /> }
+export const run: Tab = { view: 'run', name: 'Run', title: 'One run', show: (p) => <RunView {...p} />, unlisted: true }

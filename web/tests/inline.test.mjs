@@ -1,0 +1,156 @@
+// The report's page as a file: without a server, a network, or a request of any kind.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import test from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { browser, matches } from './page.mjs'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const large = pathToFileURL(process.env.PROFLLM_PAGE).href // of 2,000 runs
+const small = pathToFileURL(process.env.PROFLLM_SMALL_PAGE).href // of 8: axe looks at every cell
+
+/** Opens a file; any request but for the file itself fails the test, and so does any error. */
+async function open(t, b, hash = '', { address = large, ...options } = {}) {
+  const context = await b.newContext({ viewport: { width: 1440, height: 900 }, offline: true, ...options })
+  const page = await context.newPage()
+  page.setDefaultTimeout(30_000)
+  const wrong = []
+  page.on('pageerror', (e) => wrong.push(`error: ${e.message}`))
+  page.on('console', (m) => ['error', 'warning'].includes(m.type()) && wrong.push(`console: ${m.text()}`))
+  page.on('request', (r) => r.url().split('#')[0] !== address && !r.url().startsWith('blob:') && wrong.push(`request: ${r.url()}`))
+  t.after(async () => {
+    await context.close()
+    assert.deepEqual(wrong, [])
+  })
+  await page.goto(address + hash)
+  return page
+}
+
+const facet = (page, name) => page.locator('.facet').filter({ has: page.getByRole('button', { name, exact: true }) })
+
+async function violations(page) {
+  await page.evaluate(axe)
+  const { violations: found } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
+  return found.map((v) => `${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`)
+}
+
+test('inline', async (t) => {
+  const b = await browser(t)
+  let failed // id of a run with a cause
+
+  await t.test('the report leads to the views and back', async (t) => {
+    const page = await open(t, b)
+    await page.getByRole('heading', { name: 'Answers' }).waitFor()
+    const title = await page.title()
+    await page.getByRole('link', { name: 'Filter, sort and draw the 2000 runs' }).click()
+    assert.equal(await matches(page), 2000)
+    assert.equal(await page.getByRole('heading', { name: 'Answers' }).isVisible(), false)
+    assert.match(await page.title(), /^Table of runs/)
+    await page.goBack()
+    await page.getByRole('heading', { name: 'Answers' }).waitFor()
+    assert.equal(await page.title(), title)
+    await page.goForward()
+    await matches(page, 2000)
+    assert.match(await page.title(), /^Table of runs/)
+    await page.getByRole('link', { name: 'Report' }).click()
+    await page.getByRole('heading', { name: 'Answers' }).waitFor()
+    assert.equal(await page.locator('#root').isVisible(), false)
+  })
+
+  await t.test('facets, ranges and search narrow the runs', async (t) => {
+    const page = await open(t, b, '#explore')
+    await matches(page, 2000)
+    const gpu = facet(page, 'GPU model').getByRole('checkbox', { name: /H100/ })
+    await gpu.check()
+    const one = await matches(page)
+    assert.ok(one > 0 && one < 2000)
+    assert.equal(Number((await facet(page, 'GPU model').locator('li').filter({ has: gpu }).locator('.number').textContent()).replaceAll(',', '')), one)
+    await page.getByRole('searchbox', { name: 'Search all texts of the runs' }).fill('qwen3-8b')
+    await page.waitForURL(/qwen3-8b/)
+    const both = await matches(page)
+    assert.ok(both > 0 && both < one)
+    await page.reload()
+    await matches(page, both)
+    await page.goBack()
+    await matches(page, 2000)
+  })
+
+  await t.test('the table sorts, is saved as CSV, and opens a run', async (t) => {
+    const page = await open(t, b, '#explore?filter={"field":"cause","has":true}')
+    const n = await matches(page)
+    await page.getByRole('columnheader', { name: 'Started' }).getByRole('button').click()
+    await page.waitForURL(/sort=-timestamp/)
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()])
+    const lines = readFileSync(await file.path(), 'utf8').trim().split('\n')
+    assert.equal(lines.length, n + 1)
+    assert.match(lines[0], /^run_id,case,verdict,kind,timestamp/)
+    failed = lines[1].split(',')[0]
+    await page.locator('tbody tr.row a').first().click()
+    await page.getByRole('heading', { name: /^Why it failed: / }).waitFor()
+    assert.equal(new URLSearchParams(new URL(page.url()).hash.slice('#explore'.length)).get('run'), failed)
+    await page.locator('.failed figure pre').waitFor()
+    await page.getByText('Next:').waitFor()
+    await page.locator('.run .badge.invalid').first().waitFor()
+    await page.locator('.run .badge.simulated').first().waitFor()
+    assert.match(await page.locator('.run a:has(code)').getAttribute('href'), /^\.\/runs\/\d+\/$/)
+    await page.goBack()
+    await matches(page, n)
+  })
+
+  await t.test('the scatter draws the runs and the frontier of all', async (t) => {
+    const page = await open(t, b, '#explore?view=scatter')
+    await page.locator('.chart canvas').waitFor()
+    await page.getByText(/^Frontier of all 2,000 runs of this page: \d+ valid runs/).waitFor()
+    assert.ok(await page.locator('.below tbody tr').count() > 1)
+    await page.getByRole('button', { name: 'suspect' }).click()
+    await page.getByText('clear the filter to see it').waitFor()
+  })
+
+  for (const colorScheme of ['light', 'dark']) {
+    for (const hash of ['', '#explore', '#explore?view=scatter', '#explore?view=run&run=']) {
+      await t.test(`axe finds nothing in ${hash || 'the report'}, ${colorScheme}`, async (t) => {
+        const page = await open(t, b, hash.endsWith('run=') ? hash + failed : hash, { colorScheme, address: hash ? large : small })
+        await page.locator(hash ? '#root main' : 'body > main').waitFor()
+        if (hash.includes('scatter')) await page.locator('.chart canvas').waitFor()
+        const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(20, 24, 28)' || getComputedStyle(document.body).backgroundColor === 'rgb(20, 24, 30)')
+        assert.equal(dark, colorScheme === 'dark')
+        assert.deepEqual((await violations(page)).filter((v) => /^(serious|critical)/.test(v)), [])
+      })
+    }
+  }
+
+  await t.test('without scripts, the page is the report', async (t) => {
+    const page = await open(t, b, '', { javaScriptEnabled: false })
+    await page.getByRole('heading', { name: 'Answers' }).waitFor()
+    assert.equal(await page.locator('#views').isVisible(), false)
+    assert.ok(await page.locator('section table tr').count() > 2000)
+  })
+
+  await t.test('what is printed is the report', async (t) => {
+    const page = await open(t, b, '#explore')
+    await matches(page, 2000)
+    await page.emulateMedia({ media: 'print' })
+    await page.getByRole('heading', { name: 'Answers' }).waitFor()
+    assert.equal(await page.locator('#root').isVisible(), false)
+  })
+
+  await t.test('how long it takes', async (t) => {
+    const page = await open(t, b, '#explore')
+    await matches(page, 2000)
+    const paint = await page.evaluate(() => ({
+      report: performance.getEntriesByName('first-contentful-paint')[0]?.startTime, table: performance.now(),
+    }))
+    const click = await page.evaluate(async () => {
+      const strong = document.querySelector('.matches strong')
+      const button = document.querySelector('.tally.suspect')
+      const before = strong.textContent
+      const began = performance.now()
+      button.click()
+      while (strong.textContent === before) await new Promise((done) => requestAnimationFrame(done))
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+      return performance.now() - began
+    })
+    t.diagnostic(`first picture ${Math.round(paint.report)} ms, all of the table ${Math.round(paint.table)} ms, filter click to picture ${Math.round(click)} ms`)
+  })
+})
