@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check load coverage chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check bench-web load coverage chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ coverage: ## statement coverage of the packages that must not lose or falsify re
 web-check: ## fail unless these are what web/ builds
 	npm --prefix web ci --no-audit --no-fund
 	@.ci/web-check
+
+bench-web: ## RUNS=n CLICKS=n: from a click on a filter to the new picture, in Chromium over made-up runs
+	@[[ -d web/node_modules ]] || npm --prefix web ci --no-audit --no-fund
+	PROFLLM_BENCH_WEB=1 PROFLLM_BENCH_RUNS=$(RUNS) PROFLLM_BENCH_CLICKS=$(CLICKS) go test ./pkg/dashboard -run '^$$' -bench '^BenchmarkPage$$' -benchtime 1x -timeout 60m -v
 
 load: ## TIME=60s: 32 clients against a dashboard of 100,000 made-up runs
 	PROFLLM_DASHBOARD_LOAD=$(or $(TIME),60s) go test ./pkg/dashboard -run 'TestLoad$$' -v -timeout 60m

@@ -107,17 +107,21 @@ func (a *asker) ask(path string, body any) (text []byte, took time.Duration) {
 	sent, err := json.Marshal(body)
 	require.NoError(a.b, err)
 	began := time.Now()
-	r, err := a.Client().Post(a.URL+path, "application/json", bytes.NewReader(sent))
-	if body == nil {
-		r, err = a.Client().Get(a.URL + path)
+	for { // on a busy machine, what a store has to find first may take longer than a request may
+		r, err := a.Client().Post(a.URL+path, "application/json", bytes.NewReader(sent))
+		if body == nil {
+			r, err = a.Client().Get(a.URL + path)
+		}
+		require.NoError(a.b, err)
+		text, err = io.ReadAll(r.Body)
+		r.Body.Close()
+		require.NoError(a.b, err)
+		if r.StatusCode == http.StatusOK {
+			return text, time.Since(began)
+		}
+		require.Equal(a.b, http.StatusGatewayTimeout, r.StatusCode, "%s %s: %s", path, sent, text)
+		a.b.Logf("%s took longer than a request may, and is asked again", path)
 	}
-	require.NoError(a.b, err)
-	defer r.Body.Close()
-	text, err = io.ReadAll(r.Body)
-	require.NoError(a.b, err)
-	took = time.Since(began)
-	require.Equal(a.b, http.StatusOK, r.StatusCode, "%s %s: %s", path, sent, text)
-	return text, took
 }
 
 // all asks what a page asks at its start and under 20 filters.

@@ -31,6 +31,9 @@ func (s *Store) ask(ctx context.Context, do func(*asking) error) error {
 	}
 	defer conn.Close()
 	defer tx.Rollback() //nolint:errcheck // nothing was written
+	if err := s.sql.hasten(ctx, tx); err != nil {
+		return err
+	}
 	a := &asking{Store: s, tx: tx}
 	if err := tx.QueryRowContext(ctx, "SELECT value FROM store_numbers WHERE name = 'seq'").Scan(&a.seq); err != nil {
 		return err

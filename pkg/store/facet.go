@@ -3,10 +3,10 @@ package store
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/query"
@@ -35,18 +35,21 @@ func (x *asking) spans(ctx context.Context, names []string) (map[string]span, er
 		return nil, err
 	}
 	// The first runs show which measured numbers have too many values to be counted one by one.
-	some := raw(fmt.Sprintf(" LIMIT %d", 2*query.MaxDistinct+query.MaxDistinct/2))
-	if err := x.distinct(ctx, missing, found, some); err != nil {
-		return nil, err
-	}
-	if err := x.distinct(ctx, missing, found, raw("")); err != nil {
-		return nil, err
+	for _, p := range passes {
+		if err := x.distinct(ctx, missing, found, p); err != nil {
+			return nil, err
+		}
 	}
 	for i, name := range missing {
 		known[name] = found[i]
 	}
 	return maps.Clone(known), nil
 }
+
+// pass is one of the passes that count the values of fields: of so many runs, for fields that have shown so many values.
+type pass struct{ runs, values int }
+
+var passes = []pass{{2 * query.MaxDistinct, 0}, {10 * query.MaxDistinct, query.MaxDistinct / 10}, {math.MaxInt64, 0}}
 
 // ranges finds the smallest and largest numbers of fields, in one pass for many of them.
 func (x *asking) ranges(ctx context.Context, names []string, found []span) error {
@@ -71,21 +74,23 @@ func (x *asking) ranges(ctx context.Context, names []string, found []span) error
 
 // distinct counts the different values of fields among some runs, many fields in one pass. Fields that are known to
 // have more than are listed are left out.
-func (x *asking) distinct(ctx context.Context, names []string, found []span, some expr) error {
+func (x *asking) distinct(ctx context.Context, names []string, found []span, p pass) error {
 	var places []int
 	for i, name := range names {
 		v := x.value(name, x.seen)
-		if v.hasNumbers && found[i].numbers <= query.MaxDistinct || v.hasTexts && found[i].texts <= query.MaxDistinct {
+		open := v.hasNumbers && found[i].numbers <= query.MaxDistinct || v.hasTexts && found[i].texts <= query.MaxDistinct
+		if open && max(found[i].numbers, found[i].texts) >= p.values {
 			places = append(places, i)
 		}
 	}
 	for group := range slices.Chunk(places, atOnce) {
-		columns := make([]expr, len(group))
+		columns, sets := make([]expr, len(group)), make([]set, len(group))
 		for i, at := range group {
 			v := x.value(names[at], x.seen)
-			columns[i] = format(fmt.Sprintf("%%s AS n%d, %%s AS t%d, 0 AS k%d", i, i, i), v.number, v.text)
+			sets[i] = set{number: v.hasNumbers, text: v.hasTexts}
+			columns[i] = sets[i].columns(i, v.number, v.text, expr{})
 		}
-		runs := format("SELECT %s FROM benchmark_runs b%s", joined(columns, ", "), some)
+		runs := format("SELECT %s FROM benchmark_runs b LIMIT %s", joined(columns, ", "), raw(strconv.Itoa(p.runs)))
 		err := x.rows(ctx, func(r *sql.Rows) error {
 			var set, numbers, texts int
 			if err := r.Scan(&set, &numbers, &texts); err != nil {
@@ -97,7 +102,7 @@ func (x *asking) distinct(ctx context.Context, names []string, found []span, som
 				}
 			}
 			return nil
-		}, format("WITH g(s, n, t, k, c) AS (%s) SELECT s, count(n), count(t) FROM g GROUP BY s", x.sql.grouped(runs, len(group))))
+		}, format("WITH g(s, n, t, k, c) AS (%s) SELECT s, count(n), count(t) FROM g GROUP BY s", x.sql.grouped(runs, sets)))
 		if err != nil {
 			return err
 		}
@@ -105,12 +110,43 @@ func (x *asking) distinct(ctx context.Context, names []string, found []span, som
 	return nil
 }
 
+// set names the columns of runs that are counted together: a number, a text, a kind.
+type set struct{ number, text, kind bool }
+
+// columns are those of a set in a question about runs, numbered.
+func (s set) columns(i int, number, text, kind expr) expr {
+	var list []expr
+	for _, c := range []struct {
+		wanted bool
+		name   string
+		expr
+	}{{s.number, "n", number}, {s.text, "t", text}, {s.kind, "k", kind}} {
+		if c.wanted {
+			list = append(list, format("%s AS "+c.name+strconv.Itoa(i), c.expr))
+		}
+	}
+	return joined(list, ", ")
+}
+
+// names are those of the columns of a set.
+func (s set) names(i int) []string {
+	var list []string
+	for name, wanted := range map[string]bool{"n": s.number, "t": s.text, "k": s.kind} {
+		if wanted {
+			list = append(list, name+strconv.Itoa(i))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // A cut divides the runs that meet a condition by a number, a text and a kind, and counts them.
 type cut struct {
 	where              expr
 	key                string // the same for the same condition
 	number, text, kind expr
-	add                func(number sql.NullFloat64, text sql.NullString, kind, runs int)
+	set
+	add func(number sql.NullFloat64, text sql.NullString, kind, runs int)
 }
 
 // The kinds of a cut.
@@ -118,7 +154,6 @@ const (
 	isMissing = iota
 	isNumber
 	isText
-	isBin
 )
 
 func (x *asking) facets(ctx context.Context, q query.Query) ([]query.Facet, error) {
@@ -137,7 +172,7 @@ func (x *asking) facets(ctx context.Context, q query.Query) ([]query.Facet, erro
 		cuts = append(cuts, x.values(v, s, facet, counts[i]))
 		if s.numbers > query.Bins {
 			facet.Histogram = query.NewHistogram(s.low, s.high)
-			cuts = append(cuts, bins(v, facet.Histogram))
+			cuts = append(cuts, x.bins(v, facet.Histogram))
 		}
 		for _, c := range cuts {
 			if c.key == "" {
@@ -156,39 +191,28 @@ func (x *asking) facets(ctx context.Context, q query.Query) ([]query.Facet, erro
 
 // values cuts by the values of a field, those that are too many taken together.
 func (x *asking) values(v value, s span, f *query.Facet, counts map[field.Value]int) *cut {
-	c := &cut{number: v.number, text: v.text}
-	if s.numbers > query.MaxDistinct {
-		c.number = raw(x.sql.null(true))
-	}
-	if s.texts > query.MaxDistinct {
-		c.text = raw(x.sql.null(false))
-	}
+	c := &cut{number: v.number, text: v.text, set: set{
+		number: v.hasNumbers && s.numbers <= query.MaxDistinct, text: v.hasTexts && s.texts <= query.MaxDistinct,
+	}}
+	c.set.kind = c.set.number != v.hasNumbers || c.set.text != v.hasTexts || !v.hasNumbers && !v.hasTexts
 	c.kind = format("CASE WHEN %s IS NOT NULL THEN 1 WHEN %s IS NOT NULL THEN 2 ELSE 0 END", v.number, v.text)
 	c.add = func(n sql.NullFloat64, t sql.NullString, kind, runs int) {
 		switch {
+		case n.Valid || t.Valid:
+			counts[valueOf(n, t)] += runs
 		case kind == isMissing:
 			f.Missing += runs
-		case kind == isNumber && s.numbers > query.MaxDistinct, kind == isText && s.texts > query.MaxDistinct:
-			f.Others += runs
 		default:
-			counts[valueOf(n, t)] += runs
+			f.Others += runs
 		}
 	}
 	return c
 }
 
 // bins cuts by the bins of a histogram.
-func bins(v value, h *query.Histogram) *cut {
-	edges := edges(h)
-	text, args := "CASE WHEN %[1]s IS NULL THEN NULL", []any{}
-	args = append(args, v.number.args...)
-	for i, e := range edges {
-		text += fmt.Sprintf(" WHEN %%[1]s < ? THEN %d.0", i)
-		args = append(append(args, v.number.args...), e)
-	}
-	text += fmt.Sprintf(" ELSE %d.0 END", len(edges))
+func (x *asking) bins(v value, h *query.Histogram) *cut {
 	return &cut{
-		number: raw("CAST("+fmt.Sprintf(text, v.number.text)+" AS double precision)", args...), text: raw("CAST(NULL AS text)"), kind: raw("3"),
+		number: x.sql.bin(v.number, edges(h)), set: set{number: true},
 		add: func(n sql.NullFloat64, _ sql.NullString, _, runs int) {
 			if n.Valid {
 				h.Runs[int(n.Float64)] += runs
@@ -253,23 +277,24 @@ func (x *asking) cut(ctx context.Context, cuts []*cut) error {
 
 // cutTogether reads the runs that meet one condition once.
 func (x *asking) cutTogether(ctx context.Context, cuts []*cut) error {
-	columns := make([]expr, len(cuts))
+	columns, sets := make([]expr, len(cuts)), make([]set, len(cuts))
 	for i, c := range cuts {
-		columns[i] = format(fmt.Sprintf("%%s AS n%d, %%s AS t%d, %%s AS k%d", i, i, i), c.number, c.text, c.kind)
+		columns[i], sets[i] = c.columns(i, c.number, c.text, c.kind), c.set
 	}
 	runs := format("SELECT %s FROM benchmark_runs b WHERE %s", joined(columns, ", "), cuts[0].where)
 	return x.rows(ctx, func(r *sql.Rows) error {
 		var n sql.NullFloat64
 		var t sql.NullString
-		var set, kind, count int
+		var kind sql.NullInt64
+		var set, count int
 		if err := r.Scan(&set, &n, &t, &kind, &count); err != nil {
 			return err
 		}
 		for i, c := range cuts { // the bit of its own set is 0
 			if set&(1<<(len(cuts)-1-i)) == 0 {
-				c.add(n, t, kind, count)
+				c.add(n, t, int(kind.Int64), count)
 			}
 		}
 		return nil
-	}, x.sql.grouped(runs, len(cuts)))
+	}, x.sql.grouped(runs, sets))
 }

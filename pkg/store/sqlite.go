@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -202,11 +203,28 @@ var registered = sync.OnceFunc(func() {
 
 func (*sqlite) snapshot() *sql.TxOptions { return nil }
 
-func (*sqlite) grouped(runs expr, n int) expr {
-	parts := make([]expr, n)
-	for i := range parts {
-		parts[i] = raw(fmt.Sprintf("SELECT %d, n%d, t%d, k%d, count(*) FROM h GROUP BY n%d, t%d, k%d", (1<<n-1)&^(1<<(n-1-i)),
-			i, i, i, i, i, i))
+func (*sqlite) hasten(context.Context, *sql.Tx) error { return nil }
+
+func (*sqlite) bin(number expr, edges []float64) expr {
+	text, args := "CASE WHEN %[1]s IS NULL THEN NULL", number.args
+	for i, e := range edges {
+		text += fmt.Sprintf(" WHEN %%[1]s < ? THEN %d.0", i)
+		args = append(append(slices.Clip(args), number.args...), e)
+	}
+	return raw(fmt.Sprintf("CAST("+text+fmt.Sprintf(" ELSE %d.0 END AS REAL)", len(edges)), number.text), args...)
+}
+
+func (*sqlite) grouped(runs expr, sets []set) expr {
+	parts := make([]expr, len(sets))
+	for i, s := range sets {
+		column := func(name string, wanted bool) string {
+			if !wanted {
+				return "NULL"
+			}
+			return fmt.Sprint(name, i)
+		}
+		parts[i] = raw(fmt.Sprintf("SELECT %d, %s, %s, %s, count(*) FROM h GROUP BY %s", (1<<len(sets)-1)&^(1<<(len(sets)-1-i)),
+			column("n", s.number), column("t", s.text), column("k", s.kind), strings.Join(s.names(i), ", ")))
 	}
 	return format("WITH h AS MATERIALIZED (%s) %s", runs, joined(parts, " UNION ALL "))
 }

@@ -52,9 +52,13 @@ type dialect interface {
 	contains(text expr, small string) expr
 	// snapshot are the options of a transaction that sees one state of the store.
 	snapshot() *sql.TxOptions
-	// grouped counts runs by each of n groups of columns, ni, ti and ki: as GROUPING(k0, k1, …), the group's
-	// values, and how many runs there are.
-	grouped(runs expr, n int) expr
+	// hasten lets the questions of a transaction have the memory that they are quicker with.
+	hasten(ctx context.Context, tx *sql.Tx) error
+	// bin is how many of some edges, in their order, a number has reached; NULL for none.
+	bin(number expr, edges []float64) expr
+	// grouped counts runs by each of some sets of columns, ni, ti and ki: as a number whose bit of the set is 0,
+	// the last that of the lowest bit, the values of the set, and how many runs there are.
+	grouped(runs expr, sets []set) expr
 	size(ctx context.Context, s *Store) (int64, error)
 	check(ctx context.Context, s *Store) ([]string, error)
 }
