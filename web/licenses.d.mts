@@ -1,4 +1,5 @@
 import type { Plugin } from 'vite'
 
 export function licenses(): Plugin
-export function noticesOf(ids: Iterable<string>): string
+
+export function licensesInside(): Plugin

@@ -1,14 +1,13 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig, type Plugin } from 'vite'
-import { noticesOf } from './licenses.mjs'
+import { licensesInside } from './licenses.mjs'
 
-/** A script that stands in a page must not have what ends it there, and carries the licenses of what is in it. */
+/** A script that stands in a page must not have what ends it there. */
 const safe: Plugin = {
   name: 'safe-in-html',
   generateBundle(_, bundle) {
-    const licenses = noticesOf(this.getModuleIds()).replaceAll('*/', '* /')
     for (const part of Object.values(bundle)) {
-      if (part.type === 'chunk') part.code = `/*!\n${licenses}*/\n${part.code}`.replace(/<(?=\/script|!--)/gi, '\\x3C').replace(/[\x7f-\uffff]/g, escaped)
+      if (part.type === 'chunk') part.code = part.code.replace(/<(?=\/script|!--)/gi, '\\x3C').replace(/[\x7f-\uffff]/g, escaped)
     }
   },
 }
@@ -18,7 +17,7 @@ const escaped = (c: string) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0
 
 // The page inside one HTML file: one script and one style, built into the Go package that embeds them.
 export default defineConfig({
-  plugins: [react(), safe],
+  plugins: [react(), licensesInside(), safe],
   define: { 'process.env.NODE_ENV': '"production"' },
   publicDir: false,
   build: {

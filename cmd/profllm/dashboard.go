@@ -34,6 +34,7 @@ type dashboardServeCmd struct {
 	Uploads  string   `placeholder:"DIR" help:"Folder for files that were uploaded and are not stored yet; default: that of the store's file, with .uploads at its end. A database of PostgreSQL has none."`
 	Demo     bool     `help:"Show 2000 made-up runs, each marked as simulated, to try the page."`
 	Lean     bool     `help:"Let the database answer questions, and keep no runs in memory: slower, for few users or little memory."`
+	TokenFor string   `name:"token-for" enum:"writes,all" default:"writes" placeholder:"WHAT" help:"What needs the token of PROFLLM_DASHBOARD_TOKEN: writes (uploads and presets), or all, reading too (default: writes)."`
 	ReadOnly bool     `name:"read-only" help:"Accept no uploads and save no presets."`
 }
 
@@ -60,6 +61,9 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, errors.New(
 			"anybody on the network could write\n\thint: export PROFLLM_DASHBOARD_TOKEN=…, or name --read-only"))
 	}
+	if c.TokenFor == "all" && token == "" {
+		return fail(exitUsage, errors.New("--token-for all needs a token\n\thint: export PROFLLM_DASHBOARD_TOKEN=…"))
+	}
 	s, done, err := c.fill(ctx, a)
 	defer done()
 	if err != nil {
@@ -71,7 +75,7 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	o := dashboard.Options{Version: version(), Token: token, ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo, Log: a.logf}
+	o := dashboard.Options{Version: version(), Token: token, TokenForReads: c.TokenFor == "all", ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo, Log: a.logf}
 	ctx, stop := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	defer func() {

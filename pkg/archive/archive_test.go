@@ -203,6 +203,45 @@ var (
 	}
 )
 
+// deep are n folders within each other.
+func deep(n int, name string) (list []*tar.Header) {
+	for i := range n {
+		list = append(list, &tar.Header{Name: "d" + strings.Repeat("/d"+name, i) + "/", Typeflag: tar.TypeDir, Mode: 0o755})
+	}
+	return list
+}
+
+// The names of an archive are in memory, and so are bounded; the deepest folder that is accepted can be removed.
+func TestNames(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.tar.xz")
+	require.NoError(t, os.WriteFile(name, hostile(t, deep(190, strings.Repeat("x", 15))...), 0o644))
+	_, err := archive.Restore(t.Context(), name, t.TempDir(), archive.Options{Limits: archive.Limits{Names: 100_000}})
+	require.ErrorIs(t, err, archive.ErrLimit)
+	dir, err := archive.Restore(t.Context(), name, t.TempDir(), archive.Options{})
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir))
+}
+
+// Modes of an archive that would keep its reader out are not set, if that was asked for.
+func TestPrivate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.tar.xz")
+	closed := &tar.Header{Name: "d/closed/", Typeflag: tar.TypeDir}
+	require.NoError(t, os.WriteFile(name, hostile(t, top, closed, &tar.Header{Name: "d/closed/f", Typeflag: tar.TypeReg, Size: 3}), 0o644))
+	for private, want := range map[bool][2]fs.FileMode{false: {}, true: {0o700, 0o600}} {
+		dir, err := archive.Restore(t.Context(), name, t.TempDir(), archive.Options{Private: private})
+		require.NoError(t, err)
+		if os.Getuid() != 0 && !private {
+			require.NoError(t, os.Chmod(filepath.Join(dir, "closed"), 0o700))
+			continue
+		}
+		folder, err := os.Stat(filepath.Join(dir, "closed"))
+		require.NoError(t, err)
+		f, err := os.Stat(filepath.Join(dir, "closed", "f"))
+		require.NoError(t, err)
+		require.Equal(t, want, [2]fs.FileMode{folder.Mode().Perm(), f.Mode().Perm()})
+	}
+}
+
 // evils are archives that would do harm, and what is said of them.
 func evils(t testing.TB) map[string][]byte {
 	return map[string][]byte{
@@ -219,6 +258,8 @@ func evils(t testing.TB) map[string][]byte {
 		"links lead out":                hostile(t, top, link("d/l", "/etc")),
 		"links lead out ":               hostile(t, top, link("d/l", "../x")),
 		"links lead out  ":              hostile(t, top, link("d/s", "."), link("d/l", "s/../x")),
+		"a path has at most 4000":       hostile(t, top, file("d/"+strings.Repeat("x/", 2000)+"f")),
+		"in more than 200 folders":      hostile(t, deep(202, "")...),
 		"is empty":                      hostile(t),
 		"not an xz file":                []byte("PK\x03\x04, something else"),
 	}

@@ -24,12 +24,18 @@ import (
 type Limits struct {
 	Bytes   int64 // of everything together; 0: DefaultBytes
 	Entries int   // 0: a million
+	Names   int64 // bytes of all names, which are in memory; 0: 256 MiB
 }
 
 // DefaultBytes is how many bytes an archive may unpack to by default.
 const DefaultBytes = 64 << 30
 
-const defaultEntries = 1_000_000
+const (
+	defaultEntries = 1_000_000
+	defaultNames   = 256 << 20
+	longestName    = 4000 // bytes; with the folder that it is unpacked in, below PATH_MAX (4096)
+	deepest        = 200  // folders within each other: each is opened anew for what lies below it
+)
 
 // ErrLimit is the error for an archive that unpacks to more than is allowed.
 var ErrLimit = errors.New("the archive is larger than allowed")
@@ -40,6 +46,9 @@ func (l Limits) orDefault() Limits {
 	}
 	if l.Entries == 0 {
 		l.Entries = defaultEntries
+	}
+	if l.Names == 0 {
+		l.Names = defaultNames
 	}
 	return l
 }
@@ -114,6 +123,9 @@ func read(ctx context.Context, f io.ReadSeeker, l Limits, visit func(Entry, io.R
 		if len(seen) > l.Entries {
 			return fmt.Errorf("%w: more than %d entries", ErrLimit, l.Entries)
 		}
+		if l.Names -= int64(len(e.Name) + len(e.Link)); l.Names < 0 {
+			return fmt.Errorf("%w: the names of its entries are too long", ErrLimit)
+		}
 		if room -= e.Size; room < 0 {
 			return fmt.Errorf("%s: %w: the header claims more bytes than may be unpacked", e.Name, ErrLimit)
 		}
@@ -155,10 +167,16 @@ func entry(h *tar.Header) (Entry, error) {
 	case tar.TypeSymlink:
 		e.Mode, e.Link, e.Time = fs.ModeSymlink|fs.ModePerm, h.Linkname, time.Time{}
 	default:
-		return e, fmt.Errorf("%q is neither a file nor a directory nor a symbolic link (type %q)", h.Name, h.Typeflag)
+		return e, fmt.Errorf("%.200q is neither a file nor a directory nor a symbolic link (type %q)", h.Name, h.Typeflag)
 	}
 	if !filepath.IsLocal(e.Name) || path.Clean(e.Name) != e.Name || e.Name == "." || strings.ContainsRune(e.Name, 0) {
-		return e, fmt.Errorf("%q is not a name below a directory", h.Name)
+		return e, fmt.Errorf("%.200q is not a name below a directory", h.Name)
+	}
+	if len(e.Name) > longestName {
+		return e, fmt.Errorf("%w: the name %.60q… has %d bytes, and a path has at most %d", ErrLimit, h.Name, len(e.Name), longestName)
+	}
+	if strings.Count(e.Name, "/") > deepest {
+		return e, fmt.Errorf("%w: %.60q… lies in more than %d folders", ErrLimit, h.Name, deepest)
 	}
 	if strings.ContainsRune(e.Link, 0) {
 		return e, fmt.Errorf("the link %q has an invalid target %q", h.Name, e.Link)

@@ -28,6 +28,9 @@ const (
 type Options struct {
 	Limits Limits
 	Links  Links
+	// Private gives all files the mode 0600 and all folders 0700: whoever restores can read and remove them,
+	// whatever the archive says.
+	Private bool
 }
 
 // ErrLeadsOut is the error for an archive with links that lead out of its directory.
@@ -89,6 +92,9 @@ func unpack(ctx context.Context, f io.ReadSeeker, temp, parent string, o Options
 			dirs = append(dirs, e)
 			return root.Mkdir(e.Name, 0o700)
 		case e.Mode.IsRegular():
+			if o.Private {
+				e.Mode = 0o600
+			}
 			return unpackFile(root, e, r)
 		case o.Links != KeepLinks && e.LeadsOut():
 			out = append(out, fmt.Sprintf("%s -> %s", e.Name, e.Link))
@@ -103,6 +109,9 @@ func unpack(ctx context.Context, f io.ReadSeeker, temp, parent string, o Options
 		return "", fmt.Errorf("%w:\n\t%s", ErrLeadsOut, strings.Join(out, "\n\t"))
 	}
 	for _, e := range slices.Backward(dirs) { // what is below first: it changes times
+		if o.Private {
+			e.Mode = 0o700
+		}
 		if err := errors.Join(root.Chtimes(e.Name, e.Time, e.Time), root.Chmod(e.Name, e.Mode.Perm())); err != nil {
 			return "", err
 		}

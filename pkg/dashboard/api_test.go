@@ -205,6 +205,22 @@ func TestRefusals(t *testing.T) {
 	require.Contains(t, string(body), `"mine"`)
 }
 
+// The filter of a URL counts, and one that is none is refused.
+//
+// covers: API-9, API-12
+func TestFiltersInURLs(t *testing.T) {
+	a := newAPI(t, dashboard.Options{})
+	for _, path := range []string{"/api/data/experiments", "/api/data/summary"} {
+		got := as[struct{ Runs, Matches int }](a, "GET", path+`?filter=%7B%22field%22%3A%22test%22%2C%22in%22%3A%5B%22sweep%22%5D%7D`, path, "")
+		require.Positive(t, got.Matches)
+		require.Less(t, got.Matches, got.Runs)
+		for _, bad := range []string{"xxx", `%7B%22field%22%3A%22nope%22%7D`, strings.Repeat("%5B", 10_000)} {
+			status, body := a.ask("GET", path+"?filter="+bad, "")
+			require.Equal(t, 422, status, "%s", body)
+		}
+	}
+}
+
 func TestReadOnly(t *testing.T) {
 	a := newAPI(t, dashboard.Options{ReadOnly: true})
 	status, body := a.ask("POST", "/api/filters/presets", `{"name": "mine"}`)

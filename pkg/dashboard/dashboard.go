@@ -9,6 +9,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -29,16 +31,22 @@ import (
 
 // Options of a server.
 type Options struct {
-	Version  string   // of profllm
-	Token    string   // that writes must carry; "" for none
-	ReadOnly bool     // nothing is written
-	Demo     bool     // every run is simulated
-	Hosts    []string // names that the server answers for, besides addresses and localhost
+	Version string // of profllm
+	Token   string // that writes must carry; "" for none
+	// TokenForReads makes reads of the store carry the token as well.
+	TokenForReads bool
+	ReadOnly      bool     // nothing is written
+	Demo          bool     // every run is simulated
+	Hosts         []string // names that the server answers for, besides addresses and localhost
 	// Roots are folders, without links in their names, below which files of runs may be read.
 	Roots []string
 	Log   func(format string, args ...any) // hears of faults of the program; nil: nobody does
 	// Uploads takes files; nil if the server takes none.
 	Uploads *upload.Spool
+	// AtOnce is how many uploads are received at once, others wait; 0: 32.
+	AtOnce int
+	// Patience is how long a client may send nothing; 0: 30 s.
+	Patience time.Duration
 }
 
 // Server answers requests.
@@ -47,6 +55,7 @@ type Server struct {
 	opts  Options
 	mux   *http.ServeMux
 	api   huma.API
+	slots chan struct{} // one for each upload that is being received
 	counts
 }
 
@@ -55,7 +64,9 @@ func New(l *Live, o Options) *Server {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	d := &Server{store: l, opts: o, mux: http.NewServeMux()}
+	o.AtOnce = cmp.Or(o.AtOnce, 32)
+	o.Patience = cmp.Or(o.Patience, timeLimit)
+	d := &Server{store: l, opts: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.AtOnce)}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
 	d.addMetrics()
@@ -67,6 +78,7 @@ func New(l *Live, o Options) *Server {
 	d.addFiles()
 	d.addUploads()
 	d.addPage()
+	d.documentTokens()
 	return d
 }
 
@@ -78,7 +90,7 @@ func (d *Server) Handler() http.Handler {
 	if err != nil {
 		panic(err) // the level is one that there is
 	}
-	return d.counted(compressed(d.guarded(d.mux)))
+	return d.counted(compressed(d.guarded(routed(d.mux))))
 }
 
 // config is that of the API: its document names no other server, and answers have no
@@ -114,6 +126,8 @@ func failed(err error) error {
 		return nil
 	case errors.Is(err, store.ErrNotFound):
 		return huma.Error404NotFound(err.Error())
+	case errors.Is(err, store.ErrPreset):
+		return refused(err)
 	case errors.Is(err, errChanged):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):

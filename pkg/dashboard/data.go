@@ -36,12 +36,13 @@ func (d *Server) addData() {
 	}, d.compare)
 }
 
-// chosen are the runs that a request in a URL asks for.
-type chosen struct {
+// Chosen are the runs that a request in a URL asks for. The type is exported because huma reads no others that are
+// embedded.
+type Chosen struct {
 	Filter string `query:"filter" doc:"a filter, as JSON"`
 }
 
-func (c chosen) filter() (*filter.Filter, error) {
+func (c Chosen) filter() (*filter.Filter, error) {
 	if c.Filter == "" {
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func (c chosen) filter() (*filter.Filter, error) {
 }
 
 type experimentsInput struct {
-	chosen
+	Chosen
 	Sort   string   `query:"sort" doc:"a field; with - before it from its largest value" example:"-timestamp"`
 	Fields []string `query:"fields" doc:"default: the columns that a page shows at first"`
 	Offset int      `query:"offset" minimum:"0"`
@@ -152,7 +153,7 @@ type summaryAnswer struct {
 	}
 }
 
-func (d *Server) summary(ctx context.Context, in *struct{ chosen }) (*summaryAnswer, error) {
+func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAnswer, error) {
 	f, err := in.filter()
 	if err != nil {
 		return nil, err

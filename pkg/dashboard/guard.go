@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // The limits of a request.
@@ -21,26 +24,15 @@ const (
 	timeLimit = 30 * time.Second
 )
 
-// streams begin the paths of answers that may be long; their clients read them at their own pace.
-const streams = "/api/export/"
+// streams begin the paths of answers that may be long; their clients read them at their own pace. uploads begin
+// those of bodies that may be.
+const (
+	streams = "/api/export/"
+	uploads = "/api/upload/"
+)
 
 // exportLimit is how long a client may take to read an export.
 const exportLimit = time.Hour
-
-// patience bounds how long a client may take to send a request's body and to read the answer. Uploads have
-// the server's own limit.
-func patience(w http.ResponseWriter, r *http.Request) {
-	c := http.NewResponseController(w)
-	now := time.Now()
-	write := now.Add(2 * timeLimit)
-	if strings.HasPrefix(r.URL.Path, streams) {
-		write = now.Add(exportLimit)
-	}
-	if !strings.HasPrefix(r.URL.Path, "/api/upload/") {
-		_ = c.SetReadDeadline(now.Add(timeLimit)) // where the connection has one
-		_ = c.SetWriteDeadline(write)
-	}
-}
 
 // policy keeps the page to what the server itself sends.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
@@ -56,6 +48,9 @@ func (d *Server) guarded(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		if status, detail := d.refuses(r); status != 0 {
+			if status == http.StatusUnauthorized {
+				h.Set("WWW-Authenticate", `Bearer realm="profllm"`)
+			}
 			problem(w, status, detail)
 			return
 		}
@@ -79,33 +74,71 @@ func (d *Server) refuses(r *http.Request) (status int, detail string) {
 	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
 		return http.StatusBadRequest, "the path is not in its shortest form"
 	}
-	if !d.writes(r) {
-		return 0, ""
+	if writes(r.Method, r.URL.Path) {
+		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
+			return http.StatusForbidden, "a page of another server may not do this"
+		}
+		if d.opts.ReadOnly {
+			return http.StatusForbidden, "the server is read-only"
+		}
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
-		return http.StatusForbidden, "a page of another server may not do this"
-	}
-	if d.opts.ReadOnly {
-		return http.StatusForbidden, "the server is read-only"
-	}
-	if d.opts.Token != "" && !authorized(r, d.opts.Token) {
+	if d.wantsToken(r.Method, r.URL.Path) && !authorized(r, d.opts.Token) {
 		return http.StatusUnauthorized, "this needs the server's token: Authorization: Bearer TOKEN"
 	}
 	return 0, ""
+}
+
+// wantsToken reports whether a request is answered only with the token.
+func (d *Server) wantsToken(method, path string) bool {
+	switch {
+	case d.opts.Token == "":
+		return false
+	case writes(method, path):
+		return true
+	}
+	return d.opts.TokenForReads && !open(path)
+}
+
+// open reports whether a path says nothing of the store: that of the page's files, of the API's document, and of
+// what a supervisor asks.
+func open(path string) bool {
+	if path == "/api/health" || path == "/api/ready" || strings.HasPrefix(path, "/api/openapi") {
+		return true
+	}
+	return path != "/api" && !strings.HasPrefix(path, "/api/") && path != "/metrics"
 }
 
 // reads are the requests by POST that write nothing.
 var reads = []string{"/api/filters/apply", "/api/data/", "/api/export/", "/api/analysis/"}
 
 // writes reports whether a request may change the store.
-func (d *Server) writes(r *http.Request) bool {
-	switch r.Method {
+func writes(method, path string) bool {
+	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	case http.MethodPost:
-		return !slices.ContainsFunc(reads, func(p string) bool { return strings.HasPrefix(r.URL.Path, p) })
+		return !slices.ContainsFunc(reads, func(p string) bool { return strings.HasPrefix(path, p) })
 	}
 	return true
+}
+
+// documentTokens says in the API's document what needs the token.
+func (d *Server) documentTokens() {
+	if d.opts.Token == "" {
+		return
+	}
+	api := d.api.OpenAPI()
+	api.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+	for path, item := range api.Paths {
+		for method, op := range map[string]*huma.Operation{
+			http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put,
+			http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+		} {
+			if op != nil && d.wantsToken(method, path) {
+				op.Security = []map[string][]string{{"token": {}}}
+			}
+		}
+	}
 }
 
 // ours reports whether a host name is one that the server answers for: a page that makes a browser
@@ -131,6 +164,35 @@ func authorized(r *http.Request, token string) bool {
 	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return ok && subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
+
+// routed answers what the API lacks as its other errors are answered.
+func routed(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		refusal := &heads{header: http.Header{}, status: http.StatusNotFound}
+		h.ServeHTTP(refusal, r)
+		detail := "the server has no " + r.URL.Path + "; /api/openapi.json lists what it has"
+		if allow := refusal.header.Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+			detail = fmt.Sprintf("%s takes no %.20s; it takes %s", r.URL.Path, r.Method, allow)
+		}
+		problem(w, refusal.status, detail)
+	})
+}
+
+// heads keeps of an answer what comes before its body.
+type heads struct {
+	header http.Header
+	status int
+}
+
+func (h *heads) Header() http.Header         { return h.header }
+func (h *heads) WriteHeader(status int)      { h.status = status }
+func (h *heads) Write(p []byte) (int, error) { return len(p), nil }
 
 // problem writes an error as the API's others are written.
 func problem(w http.ResponseWriter, status int, detail string) {

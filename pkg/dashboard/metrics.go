@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ func (d *Server) counted(next http.Handler) http.Handler {
 		began := time.Now()
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		d.counts.add(1)
-		patience(w, r)
+		d.patience(w, r)
 		defer func() {
 			d.counts.add(-1)
 			d.counts.took(route{r.Pattern, seen.status}, time.Since(began))
@@ -98,6 +99,11 @@ func (d *Server) addMetrics() {
 		b.WriteString("# HELP profllm_dashboard_column_bytes Memory that the runs' columns take.\n" +
 			"# TYPE profllm_dashboard_column_bytes gauge\n")
 		fmt.Fprintf(&b, "profllm_dashboard_column_bytes %d\n", d.store.bytes())
+		heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(heap)
+		b.WriteString("# HELP profllm_dashboard_heap_bytes Memory that the server's objects take.\n" +
+			"# TYPE profllm_dashboard_heap_bytes gauge\n")
+		fmt.Fprintf(&b, "profllm_dashboard_heap_bytes %d\n", heap[0].Value.Uint64())
 		d.counts.write(&b)
 		_, _ = w.Write([]byte(b.String())) // the client is gone if this fails
 	})

@@ -17,8 +17,7 @@ const grace = 10 * time.Second
 func (d *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           d.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       10 * time.Minute, // of an upload
+		ReadHeaderTimeout: min(10*time.Second, d.opts.Patience),
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn), // of clients; panics go to Options.Log

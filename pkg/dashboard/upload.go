@@ -9,16 +9,23 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/profllm/profllm/pkg/upload"
 )
 
-// maxRecord is the largest record that is taken as the body of a request.
-const maxRecord = 64 << 20
+// The limits of an upload, besides those of the spool.
+const (
+	maxRecord = 64 << 20 // of a record that is the body of a request
+	maxParts  = 2 * upload.MaxFiles
+	maxHeads  = 32 << 20 // of what a form has besides its files
+)
 
 type uploadAnswer struct{ Body *upload.Status }
 
@@ -81,24 +88,31 @@ func (d *Server) document(id, path, summary string, media []string) {
 
 // uploadFiles takes the files of a form. Their names may have folders before them.
 func (d *Server) uploadFiles(w http.ResponseWriter, r *http.Request) {
+	if d.opts.Uploads != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, d.opts.Uploads.Bytes()+maxHeads)
+	}
 	form, err := r.MultipartReader()
 	if err != nil {
 		problem(w, http.StatusUnsupportedMediaType, "this takes files as multipart/form-data: "+err.Error())
 		return
 	}
-	d.accept(w, sent(form))
+	d.accept(w, r, sent(form))
 }
 
 // sent are the files of a form, one after the other as they come.
 func sent(form *multipart.Reader) iter.Seq2[upload.Sent, error] {
 	return func(yield func(upload.Sent, error) bool) {
-		for {
+		for n := 1; ; n++ {
 			p, err := form.NextPart()
 			if errors.Is(err, io.EOF) {
 				return
 			}
 			if err != nil {
 				yield(upload.Sent{}, fmt.Errorf("%w: %w", upload.ErrCut, err))
+				return
+			}
+			if n > maxParts {
+				yield(upload.Sent{}, fmt.Errorf("%w: the form has more than %d parts", upload.ErrTooLarge, maxParts))
 				return
 			}
 			name := fileName(p)
@@ -131,32 +145,58 @@ func (d *Server) uploadRaw(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := http.MaxBytesReader(w, r.Body, maxRecord)
-	d.accept(w, func(yield func(upload.Sent, error) bool) {
+	d.accept(w, r, func(yield func(upload.Sent, error) bool) {
 		yield(upload.Sent{Name: "result.json", Reader: body}, nil)
 	})
 }
 
-func (d *Server) accept(w http.ResponseWriter, files iter.Seq2[upload.Sent, error]) {
+// accept writes files to disk. So many are received at once; others wait for some time.
+func (d *Server) accept(w http.ResponseWriter, r *http.Request, files iter.Seq2[upload.Sent, error]) {
 	if d.opts.Uploads == nil {
 		problem(w, http.StatusForbidden, "this server takes no uploads")
 		return
 	}
+	waited := time.NewTimer(d.opts.Patience)
+	defer waited.Stop()
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-r.Context().Done():
+		return
+	case <-waited.C:
+		w.Header().Set("Retry-After", "10")
+		problem(w, http.StatusServiceUnavailable, fmt.Sprintf("%d uploads are being received; try again later", d.opts.AtOnce))
+		return
+	}
 	st, err := d.opts.Uploads.Accept(files)
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
-	case errors.As(err, &large), errors.Is(err, upload.ErrTooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, err.Error())
-		return
-	case errors.Is(err, upload.ErrName), errors.Is(err, upload.ErrEmpty), errors.Is(err, upload.ErrCut):
-		problem(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	default:
-		problem(w, http.StatusInsufficientStorage, "nothing was stored: "+err.Error())
+	if err != nil {
+		status, detail := d.uploadRefused(err)
+		problem(w, status, detail)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/api/upload/status/"+st.Job)
 	w.WriteHeader(http.StatusAccepted)
 	writeJSON(w, st)
+}
+
+// uploadRefused is the answer to an upload that was not accepted. It does not name this machine's folders.
+func (d *Server) uploadRefused(err error) (status int, detail string) {
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)), errors.Is(err, upload.ErrTooLarge):
+		return http.StatusRequestEntityTooLarge, err.Error()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, "the upload came too slowly: " + err.Error()
+	case errors.Is(err, upload.ErrName), errors.Is(err, upload.ErrEmpty), errors.Is(err, upload.ErrCut):
+		return http.StatusUnprocessableEntity, err.Error()
+	}
+	d.opts.Log("an upload was not accepted: %v", err)
+	var why syscall.Errno
+	switch errors.As(err, &why); why {
+	case 0:
+		return http.StatusServiceUnavailable, "nothing was stored: the log of the server says why"
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return http.StatusInsufficientStorage, "nothing was stored: the server has no room: " + why.Error()
+	}
+	return http.StatusServiceUnavailable, "nothing was stored: " + why.Error()
 }

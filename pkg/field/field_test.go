@@ -2,6 +2,7 @@ package field_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -139,7 +140,7 @@ func TestOf(t *testing.T) {
 		"check.throttled": field.OfText("suspect"), "check.stalled": {}, "cmd_args.model": field.OfText("8"),
 		"cmd_args.tensor_parallel_size": field.OfNumber(4), "cmd_args.max_model_len": field.OfText("auto"),
 		"cmd_args.own": field.OfNumber(12), "bench_cmd_args.request_rate": field.OfText("inf"), "extra_env_vars.LEVEL": {},
-		"other": field.OfText("x"), "accuracy": field.OfNumber(0.74),
+		"other": {}, "accuracy": field.OfNumber(0.74),
 	} {
 		require.Equal(t, want, valueOf(cells, name), name)
 	}
@@ -164,4 +165,35 @@ func TestOfNoRecord(t *testing.T) {
 	require.Equal(t, field.OfText("d"), valueOf(cells, "dir"))
 	require.Len(t, cells, 2)
 	require.Empty(t, field.Of(&records.Run{}))
+}
+
+// Settings of a record are no other fields of it, and all can be asked for by their names.
+//
+// covers: DASH-2
+func TestHostileSettings(t *testing.T) {
+	runs, err := records.Load("../result/testdata/releases/2026-11-22/release/aggregated")
+	require.NoError(t, err)
+	r := runs[0]
+	was := map[string]field.Value{}
+	for _, c := range field.Of(&r) {
+		was[c.Field.Name] = c.Value
+	}
+	r.Settings = maps.Clone(r.Settings)
+	for _, key := range []string{
+		"verdict", "status", "kind", "gpu", "output_throughput", "run_id", "timestamp", "check.", "check.x", "p99.9_ttft_ms", "env.x", "",
+		"a b", "\x00",
+	} {
+		r.Settings[key] = "9"
+	}
+	seen := map[string]bool{}
+	for _, c := range field.Of(&r) {
+		require.False(t, seen[c.Field.Name], "%s twice", c.Field.Name)
+		seen[c.Field.Name] = true
+		found, err := field.Find(c.Field.Name)
+		require.NoError(t, err)
+		require.Equal(t, c.Field.Name, found.Name)
+		if v, ok := was[c.Field.Name]; ok {
+			require.Equal(t, v, c.Value, c.Field.Name)
+		}
+	}
 }

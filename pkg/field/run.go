@@ -164,7 +164,7 @@ func ofChecks(r *records.Run) []Cell {
 	var cells []Cell
 	had := map[string]bool{}
 	for _, c := range r.Result.Validity.Checks {
-		if c.Outcome != result.Fail || had[c.Word] {
+		if c.Outcome != result.Fail || c.Word == "" || had[c.Word] {
 			continue // what passed is the rule
 		}
 		had[c.Word] = true

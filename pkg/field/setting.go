@@ -42,13 +42,21 @@ func kindOf(o arguments.Option) Kind {
 	return Number
 }
 
-// ofSettings are the settings of a run.
+// ofSettings are the settings of a run. A key that is another field's name, or that no field could be found by, is
+// none: whoever wrote the record could make it say what its numbers do not.
 func ofSettings(r *records.Run) []Cell {
 	cells := make([]Cell, 0, len(r.Settings))
 	for key, s := range r.Settings {
 		f, fixed := known().byName[key]
+		if fixed && f.read != nil {
+			continue
+		}
 		if !fixed {
-			f = &Field{Name: key, Group: groupOf(key), Kind: Text, Free: true}
+			var ok bool
+			if f, ok = free(key); !ok {
+				continue
+			}
+			f.Group = groupOf(key)
 		}
 		v := Read(s)
 		if fixed && f.Kind == Text {

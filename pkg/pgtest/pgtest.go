@@ -150,6 +150,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // Start starts the server again.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.process = s.command("postgres", "-D", s.dir+"/data", "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync=off")
 	s.process.Stdout, s.process.Stderr = &s.log, &s.log
 	if err := s.process.Start(); err != nil {
@@ -160,11 +162,20 @@ func (s *Server) Start(t testing.TB) {
 
 // Kill ends the server at once, as a crash of its machine would.
 func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.process != nil {
 		s.process.Process.Signal(syscall.SIGQUIT) //nolint:errcheck // immediate shutdown; it may have ended
 		s.process.Wait()                          //nolint:errcheck
 		s.process = nil
 	}
+}
+
+// Ended reports whether Kill has ended the server.
+func (s *Server) Ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process == nil
 }
 
 // Database is the URL of a new, empty database of this server.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -76,5 +77,26 @@ func TestPresets(t *testing.T) {
 		list, err = s.Presets(t.Context())
 		require.NoError(t, err)
 		require.Len(t, list, 1)
+	})
+}
+
+// How many presets there are, and how large each is, is bounded: a list has all of them.
+//
+// covers: API-8
+func TestPresetsAreBounded(t *testing.T) {
+	both(t, func(t *testing.T, place string) {
+		s := open(t, place)
+		large := store.Preset{Name: "a", View: json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)}
+		require.ErrorIs(t, s.SetPreset(t.Context(), large), store.ErrPreset)
+		require.ErrorContains(t, s.SetPreset(t.Context(), large), "65538 bytes, and at most 65536")
+		require.ErrorIs(t, s.SetPreset(t.Context(), store.Preset{Name: strings.Repeat("x", 201)}), store.ErrPreset)
+		for i := range 1000 {
+			require.NoError(t, s.SetPreset(t.Context(), store.Preset{Name: strconv.Itoa(i)}))
+		}
+		require.ErrorContains(t, s.SetPreset(t.Context(), store.Preset{Name: "more"}), "at most 1000 are kept")
+		require.NoError(t, s.SetPreset(t.Context(), store.Preset{Name: "999", Filter: json.RawMessage(`{}`)}), "it is replaced")
+		list, err := s.Presets(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 1000)
 	})
 }

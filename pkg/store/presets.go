@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -34,15 +35,22 @@ func (s *Store) presets(ctx context.Context, q queryer) ([]Preset, error) {
 	}, "SELECT name, filter, view, changed FROM presets ORDER BY name")
 }
 
-// The limits of presets.
+// The limits of presets: all of them are read at once.
 const (
-	maxPresets    = 10_000
-	maxPresetName = 200     // bytes
-	maxPreset     = 1 << 20 // bytes
+	maxPresets    = 1000
+	maxPresetName = 200      // bytes
+	maxPreset     = 64 << 10 // bytes
+	maxRestored   = 1 << 20  // bytes, of one of a backup
 )
+
+// ErrPreset is the error of a preset that the store does not take.
+var ErrPreset = errors.New("the preset is not saved")
 
 // SetPreset saves a filter, in place of one of the same name.
 func (s *Store) SetPreset(ctx context.Context, p Preset) error {
+	if n := len(p.Filter) + len(p.View); n > maxPreset {
+		return fmt.Errorf("%w: filter and view of %q have %d bytes, and at most %d are kept", ErrPreset, p.Name, n, maxPreset)
+	}
 	return s.setPreset(ctx, p, s.now().UnixMilli(), "")
 }
 
@@ -50,9 +58,9 @@ func (s *Store) SetPreset(ctx context.Context, p Preset) error {
 func (s *Store) setPreset(ctx context.Context, p Preset, at int64, where string) error {
 	switch {
 	case p.Name == "" || len(p.Name) > maxPresetName:
-		return fmt.Errorf("%q is no name of a preset: 1 to %d bytes", p.Name, maxPresetName)
-	case len(p.Filter)+len(p.View) > maxPreset:
-		return fmt.Errorf("preset %q has more than %d bytes", p.Name, maxPreset)
+		return fmt.Errorf("%w: %.50q is no name for one: 1 to %d bytes", ErrPreset, p.Name, maxPresetName)
+	case len(p.Filter)+len(p.View) > maxRestored:
+		return fmt.Errorf("%w: %q has more than %d bytes", ErrPreset, p.Name, maxRestored)
 	}
 	return s.change(ctx, func(c *change) error {
 		var n int
@@ -62,7 +70,7 @@ func (s *Store) setPreset(ctx context.Context, p Preset, at int64, where string)
 			return err
 		}
 		if n >= maxPresets {
-			return fmt.Errorf("the store has %d presets, and no room for more", n)
+			return fmt.Errorf("%w: there are %d, and at most %d are kept; delete one", ErrPreset, n, maxPresets)
 		}
 		return c.exec(ctx, `INSERT INTO presets (name, filter, view, changed) VALUES (?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET filter = excluded.filter, view = excluded.view, changed = excluded.changed`+where,

@@ -55,6 +55,8 @@ func (s *Store) putRuns(ctx context.Context, runs []records.Run, from origin) ([
 			var err error
 			if made[i], err = newRow(&runs[i], now); err != nil {
 				why = err.Error()
+			} else if why = made[i].tooLarge(); why != "" {
+				made[i] = nil
 			}
 		}
 		if why != "" {

@@ -38,6 +38,39 @@ func newRow(r *records.Run, now int64) (*row, error) {
 		packed: zipped(record), cells: field.Of(r)}, nil
 }
 
+// The limits of a run. PostgreSQL has no index of texts of more than 2704 bytes (nbtree, a third of a page), and
+// would refuse the whole batch.
+const (
+	longestIndexed = 2000 // bytes, of a text that is indexed, and of a field's name
+	mostFields     = 5000
+)
+
+// tooLarge says why no database could hold a row, "" if both can.
+func (r *row) tooLarge() string {
+	long := func(what, text string) string {
+		if len(text) <= longestIndexed {
+			return ""
+		}
+		return fmt.Sprintf("%s has %d bytes, and a store takes %d: %.40q…", what, len(text), longestIndexed, text)
+	}
+	if why := long("run_id", r.run.Result.RunID); why != "" {
+		return why
+	}
+	if len(r.cells) > mostFields {
+		return fmt.Sprintf("the run has %d fields, and a store takes %d", len(r.cells), mostFields)
+	}
+	for _, c := range r.cells {
+		why := long("the name of a field", c.Field.Name)
+		if why == "" && slices.Contains(indexed, c.Field.Name) && !c.Value.IsNumber() {
+			why = long(c.Field.Name, c.Value.Text)
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
 func hashOf(record []byte) string {
 	sum := sha256.Sum256(record)
 	return hex.EncodeToString(sum[:])

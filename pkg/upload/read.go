@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/validity"
 )
 
 // reader reads one file or folder that was sent.
@@ -146,6 +147,9 @@ func (r *reader) load(dir string) ([]records.Run, error) {
 			r.note(fmt.Errorf("%s: %s", x.Dir, x.Problem))
 			continue
 		}
+		if v := x.Result.Validity; v == nil || len(v.Checks) == 0 { // a verdict that rests on nothing
+			x.Result.Validity = validity.Judge(x.Result, validity.Evidence{})
+		}
 		with = append(with, x)
 	}
 	if len(with) == 0 && len(runs) > 0 {
@@ -212,6 +216,7 @@ func (r *reader) note(err error) {
 // machine are the errors of a system that is short of something or broken. Others, such as a name that is too
 // long, come of what was sent.
 var machine = []error{
+	fs.ErrPermission, // the spool is this program's own, whatever modes an archive asks for
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
 	syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, syscall.ESTALE, syscall.ENODEV, syscall.ENXIO, syscall.ENOTCONN,
 	syscall.ESHUTDOWN, syscall.EHOSTDOWN, syscall.ETIMEDOUT, syscall.EREMOTEIO, syscall.ENOMEDIUM, syscall.EUCLEAN,

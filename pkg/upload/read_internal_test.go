@@ -19,7 +19,7 @@ import (
 // Errors of this machine are told from those of what was sent.
 func TestOfMachine(t *testing.T) {
 	at := func(err error) error { return fmt.Errorf("x: %w", &fs.PathError{Op: "write", Path: "p", Err: err}) }
-	for _, err := range []error{at(syscall.ENOSPC), at(syscall.EIO), errors.Join(at(syscall.ENOENT), at(syscall.EDQUOT))} {
+	for _, err := range []error{at(syscall.ENOSPC), at(syscall.EIO), at(syscall.EACCES), fs.ErrPermission, errors.Join(at(syscall.ENOENT), at(syscall.EDQUOT))} {
 		require.True(t, ofMachine(err), "%v", err)
 	}
 	for _, err := range []error{nil, errNothing, at(syscall.ENAMETOOLONG), at(syscall.ENOTDIR), at(fs.ErrExist), regular.ErrKind,

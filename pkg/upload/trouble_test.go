@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,7 +97,8 @@ func TestOthersGoOn(t *testing.T) {
 	require.Contains(t, text, refused.Job+": the store refuses it")
 	st, err = s.Status(refused.Job)
 	require.NoError(t, err)
-	require.Equal(t, upload.Running, st.State)
+	require.Equal(t, upload.Waiting, st.State)
+	require.Equal(t, "the store refuses it", st.Trouble)
 	require.FileExists(t, filepath.Join(dir, "job-"+refused.Job, "files/mine/a/result.json"), "it is tried again")
 }
 
@@ -113,7 +115,8 @@ func TestDiskFull(t *testing.T) {
 	_, err := archive.Write(t.Context(), folder, folder+".tar.xz")
 	require.NoError(t, err)
 	log, say := said()
-	s := open(t, dir, &shelf{ids: map[string]bool{}}, upload.Options{Log: say})
+	began := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	s := open(t, dir, &shelf{ids: map[string]bool{}}, upload.Options{Log: say, Now: func() time.Time { return began }})
 	st, err := s.Accept(send("night.tar.xz", content(t, folder+".tar.xz")))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -124,7 +127,11 @@ func TestDiskFull(t *testing.T) {
 	require.NoError(t, <-ended)
 	now, err := s.Status(st.Job)
 	require.NoError(t, err)
-	require.Equal(t, upload.Running, now.State)
+	require.Equal(t, upload.Waiting, now.State)
+	require.Contains(t, now.Trouble, "no space left on device", "who sent it is told")
+	require.NotContains(t, now.Trouble, dir)
+	require.Equal(t, 1, now.Tries)
+	require.Equal(t, time.Minute, now.NextTry.Sub(began))
 	require.Empty(t, now.Files)
 	require.FileExists(t, filepath.Join(dir, "job-"+st.Job, "files/night.tar.xz"))
 	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"))

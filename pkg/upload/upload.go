@@ -10,6 +10,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,6 +25,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,6 +43,8 @@ const (
 	maxName      = 512
 	maxPart      = 255 // of a name; file systems of Linux take no longer one
 	maxDepth     = 16
+	maxEntries   = 100_000            // of an archive
+	maxNames     = 32 << 20           // bytes, of all names in an archive
 	kept         = 7 * 24 * time.Hour // of the status of one that is done
 )
 
@@ -51,6 +55,8 @@ type State string
 const (
 	Queued  State = "queued"
 	Running State = "running"
+	Waiting State = "waiting" // for the next try, after an error of the server or its store
+	Failed  State = "failed"  // given up until the server starts again; its files are kept
 	Done    State = "done"
 )
 
@@ -62,6 +68,12 @@ type Status struct {
 	Done  int       `json:"done"`  // files, archives and folders that were read
 	Total int       `json:"total"` // of them
 	Files []File    `json:"files"`
+	// Trouble is why an upload waits or failed: an error of the server, not of what was sent.
+	Trouble string     `json:"trouble,omitempty"`
+	Tries   int        `json:"tries,omitempty"`    // that ended in trouble
+	NextTry *time.Time `json:"next_try,omitempty"` // of one that waits
+	// Starts counts the servers that began with this upload and were killed.
+	Starts int `json:"starts,omitempty"`
 }
 
 // File is what became of one file, archive or folder.
@@ -93,8 +105,11 @@ type Options struct {
 	// Put stores runs; when it returns without an error, they are on disk.
 	Put   func(context.Context, []records.Run) ([]Outcome, error)
 	Bytes int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
-	Now   func() time.Time
-	Log   func(format string, args ...any)
+	Files int   // of one upload; 0: MaxFiles
+	// Entries is how many files and folders an archive may have; 0: 100,000.
+	Entries int
+	Now     func() time.Time
+	Log     func(format string, args ...any)
 }
 
 // Spool takes uploads and works them off.
@@ -104,6 +119,9 @@ type Spool struct {
 	wake    chan struct{}
 	held    func() error // fails once another program has the folder
 	release func() error
+
+	mu    sync.Mutex
+	tried map[string]*attempt // uploads in trouble, by job
 }
 
 // The errors of an upload that is refused.
@@ -121,9 +139,7 @@ const leaseLimit = 5 * time.Minute
 // Open opens the spool in a folder, which is made if it is missing. Only one program at a time can
 // have it open: for others, the error is a [lease.HeldError].
 func Open(dir string, o Options) (*Spool, error) {
-	if o.Bytes == 0 {
-		o.Bytes = DefaultBytes
-	}
+	o.Bytes, o.Files, o.Entries = cmp.Or(o.Bytes, DefaultBytes), cmp.Or(o.Files, MaxFiles), cmp.Or(o.Entries, maxEntries)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -149,6 +165,9 @@ func Open(dir string, o Options) (*Spool, error) {
 	}
 	return s, nil
 }
+
+// Bytes is how many bytes one upload may have.
+func (s *Spool) Bytes() int64 { return s.opts.Bytes }
 
 // makeDir makes a folder whose name is on disk, unless it is there.
 func makeDir(dir string) error {
@@ -221,15 +240,15 @@ func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, err
 		switch {
 		case err != nil:
 			return nil, err
-		case len(names) == MaxFiles:
-			return nil, fmt.Errorf("%w: more than %d files", ErrTooLarge, MaxFiles)
+		case len(names) == s.opts.Files:
+			return nil, fmt.Errorf("%.200q: %w: more than %d files", name, ErrTooLarge, s.opts.Files)
 		}
 		n, err := write(filepath.Join(dir, filepath.FromSlash(name)), f, left)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%.200q: %w", name, err)
 		}
 		if left -= n; left < 0 {
-			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, s.opts.Bytes)
+			return nil, fmt.Errorf("%.200q: %w: more than %d bytes", name, ErrTooLarge, s.opts.Bytes)
 		}
 		names = append(names, name)
 	}
@@ -317,7 +336,11 @@ func (s *Spool) Status(job string) (*Status, error) {
 		return nil, err
 	}
 	st := &Status{}
-	return st, json.Unmarshal(data, st)
+	if err := json.Unmarshal(data, st); err != nil {
+		return st, err
+	}
+	s.addTrouble(st)
+	return st, nil
 }
 
 func (s *Spool) writeStatus(dir string, st *Status) error {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ import (
 // Work works uploads off, one after the other, until ctx ends, or until another program has taken
 // over the folder, which is lease.ErrLost. Only one goroutine may do so in a spool.
 func (s *Spool) Work(ctx context.Context) error {
+	s.mu.Lock()
+	s.tried = map[string]*attempt{}
+	s.mu.Unlock()
 	for {
 		err := s.workOff(ctx)
 		switch {
@@ -38,16 +42,18 @@ func (s *Spool) Work(ctx context.Context) error {
 	}
 }
 
-// workOff works off every upload that waits, and forgets old ones. One that fails keeps no other waiting.
+// workOff works off every upload that waits, and forgets old ones. One that fails keeps no other waiting, nor does one
+// with which programs were killed: it comes last.
 func (s *Spool) workOff(ctx context.Context) error {
 	entries, err := os.ReadDir(s.dir) // by name, which begins with the time
 	if err != nil {
 		return err
 	}
 	var errs []error
+	var late []*Status
 	for _, e := range entries {
 		job, ok := strings.CutPrefix(e.Name(), jobHead)
-		if !ok {
+		if !ok || !s.due(job) {
 			continue
 		}
 		if err := cmp.Or(ctx.Err(), s.held()); err != nil {
@@ -56,47 +62,85 @@ func (s *Spool) workOff(ctx context.Context) error {
 		st, err := s.Status(job)
 		switch {
 		case err != nil:
+			s.settled(ctx, job, err)
 		case st.State == Done && s.opts.Now().Sub(st.Begun) > kept:
 			err = os.RemoveAll(filepath.Join(s.dir, e.Name()))
+		case st.State != Done && st.Starts > 0:
+			late = append(late, st)
 		case st.State != Done:
-			err = s.job(ctx, st)
+			err = s.try(ctx, st)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", job, err))
 		}
 	}
+	for _, st := range late {
+		if err := cmp.Or(ctx.Err(), s.held(), s.try(ctx, st)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", st.Job, err))
+		}
+	}
 	return errors.Join(errs...)
 }
+
+// try works an upload off, unless it has ended too many programs.
+func (s *Spool) try(ctx context.Context, st *Status) error {
+	err := errKills
+	if st.Starts < mostStarts {
+		err = s.job(ctx, st)
+	}
+	s.settled(ctx, st.Job, err)
+	return err
+}
+
+// statusPause is the least time between two writes of a status.
+const statusPause = time.Second
 
 // job stores the runs of an upload. One that was begun before begins again: what the store has is a
 // duplicate then.
 func (s *Spool) job(ctx context.Context, st *Status) error {
 	dir := filepath.Join(s.dir, jobHead+st.Job)
-	st.State, st.Done, st.Files = Running, 0, []File{}
+	*st = Status{Job: st.Job, State: Running, Begun: st.Begun, Total: st.Total, Files: []File{}, Starts: st.Starts + 1}
 	if err := s.writeStatus(dir, st); err != nil {
 		return err
 	}
+	st.Starts-- // whatever is written from now on, this program is not killed
+	if err := s.read(ctx, st, dir); err != nil {
+		_ = s.writeStatus(dir, st) // on a full disk it counts as a start that was killed
+		return err
+	}
+	st.State, st.Starts = Done, 0
+	if err := s.writeStatus(dir, st); err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Join(dir, filesDir))
+}
+
+// read reads the parts of an upload.
+func (s *Spool) read(ctx context.Context, st *Status, dir string) error {
 	names, err := below(filepath.Join(dir, filesDir))
 	if err != nil {
 		return err
 	}
 	list := parts(names)
 	st.Total = len(list)
+	texts, wrote := budget(mostTexts), time.Now()
 	for _, p := range list {
-		f, err := s.part(ctx, dir, p)
+		f, err := s.part(ctx, dir, p, &texts)
 		if err != nil {
 			return err // of this machine or the store: the upload waits for the next try
 		}
 		st.Files, st.Done = append(st.Files, f), st.Done+1
-		if err := s.writeStatus(dir, st); err != nil {
+		if time.Since(wrote) < statusPause { // a form may have thousands of files
+			continue
+		}
+		running := *st
+		running.Starts++
+		if err := s.writeStatus(dir, &running); err != nil {
 			return err
 		}
+		wrote = time.Now()
 	}
-	st.State = Done
-	if err := s.writeStatus(dir, st); err != nil {
-		return err
-	}
-	return os.RemoveAll(filepath.Join(dir, filesDir))
+	return nil
 }
 
 // below lists the files below a folder, by their names from there.
@@ -126,7 +170,7 @@ func parts(names []string) []string {
 
 // part stores the runs of one part. What is wrong with the part itself is said in its File; an error of this
 // machine is returned.
-func (s *Spool) part(ctx context.Context, dir, name string) (File, error) {
+func (s *Spool) part(ctx context.Context, dir, name string, texts *budget) (File, error) {
 	f := File{Name: name}
 	if err := s.held(); err != nil {
 		return f, err
@@ -139,51 +183,66 @@ func (s *Spool) part(ctx context.Context, dir, name string) (File, error) {
 		return f, err
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // the next part or try removes it
-	from := filepath.Join(dir, filesDir, name)
-	if archive.Is(from) {
-		to, err := archive.Restore(ctx, from, work, archive.Options{Limits: archive.Limits{Bytes: s.opts.Bytes}})
-		switch {
-		case ctx.Err() != nil:
-			return f, ctx.Err()
-		case ofMachine(err):
-			return f, err
-		case err != nil:
-			f.Error = s.plain(err, from, name)
-			return f, nil
-		}
-		from = to
-	}
-	r := reader{collector: s.opts.Collector, work: work, from: from, name: name}
-	runs, err := r.read()
-	if r.fault != nil {
+	r := reader{collector: s.opts.Collector, work: work, from: filepath.Join(dir, filesDir, name), name: name}
+	runs, err := s.runs(ctx, &r)
+	switch {
+	case ctx.Err() != nil:
+		return f, ctx.Err()
+	case r.fault != nil:
 		return f, r.fault
 	}
-	f.Notes = r.notes
+	for _, note := range r.notes {
+		f.Notes = append(f.Notes, texts.text(note))
+	}
 	if err != nil {
-		f.Error = s.plain(err, from, name)
+		f.Error = texts.text(s.plain(err, r.from, name))
 		return f, nil
 	}
-	return f, s.store(ctx, &f, runs)
+	return f, s.store(ctx, &f, runs, texts)
 }
 
-// most is how many runs and notes a status names.
+// runs reads the runs of a part, which may be an archive. A fault of the program that a part brings about is an
+// error of the part.
+func (s *Spool) runs(ctx context.Context, r *reader) (runs []records.Run, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.opts.Log("upload: fault while reading %q: %v\n%s", r.name, fault, debug.Stack())
+			runs, err = nil, errors.New("reading it is a fault of the program, which its log describes")
+		}
+	}()
+	if archive.Is(r.from) {
+		to, err := archive.Restore(ctx, r.from, r.work, archive.Options{Private: true,
+			Limits: archive.Limits{Bytes: s.opts.Bytes, Entries: s.opts.Entries, Names: maxNames}})
+		if err != nil {
+			if ofMachine(err) {
+				r.fault = err
+			}
+			return nil, err
+		}
+		r.from = to
+	}
+	return r.read()
+}
+
+// most is how many runs and notes a status names for each file.
 const most = 100
 
 // store puts runs into the store.
-func (s *Spool) store(ctx context.Context, f *File, runs []records.Run) error {
+func (s *Spool) store(ctx context.Context, f *File, runs []records.Run, texts *budget) error {
 	f.Outcome = map[string]int{}
 	for some := range slices.Chunk(runs, 1000) {
 		outcomes, err := s.opts.Put(ctx, some)
 		if err != nil {
-			return err
+			return storeError{err}
 		}
 		for i, o := range outcomes {
 			f.Outcome[o.Did]++
-			if o.ID != "" && len(f.Runs) < most {
+			if o.ID != "" && len(f.Runs) < most && *texts > 0 {
 				f.Runs = append(f.Runs, o.ID)
+				*texts -= budget(len(o.ID))
 			}
 			if o.Why != "" && len(f.Notes) < most {
-				f.Notes = append(f.Notes, some[i].Dir+": "+o.Why)
+				f.Notes = append(f.Notes, texts.text(some[i].Dir+": "+o.Why))
 			}
 		}
 	}
@@ -192,6 +251,9 @@ func (s *Spool) store(ctx context.Context, f *File, runs []records.Run) error {
 
 // plain is an error in the words of who sent the file: it does not know this machine's folders.
 func (s *Spool) plain(err error, from, name string) string {
-	text := strings.ReplaceAll(err.Error(), from, name)
+	text := err.Error()
+	if from != "" {
+		text = strings.ReplaceAll(text, from, name)
+	}
 	return strings.ReplaceAll(text, s.dir+string(filepath.Separator), "")
 }

@@ -4,7 +4,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { useEffect, useMemo } from 'react'
 import { Problem } from './api'
 import { KnownContext, useOptions, type Known } from './data'
-import { OfferContext, type Offer } from './offer'
+import { OfferContext, useOffer, type Offer } from './offer'
 import { Page } from './Page'
 import { Boundary } from './parts/Boundary'
 import { Trouble } from './parts/Trouble'
@@ -40,6 +40,7 @@ export function App({ offer }: { offer: Offer }) {
 
 function Start({ scheme }: { scheme: 'light' | 'dark' }) {
   const options = useOptions()
+  const { token: Token } = useOffer()
   const known: Known | undefined = useMemo(
     () => options.data && { options: options.data, fields: new Map(options.data.fields.map((f) => [f.name, f])) },
     [options.data],
@@ -48,10 +49,12 @@ function Start({ scheme }: { scheme: 'light' | 'dark' }) {
     document.documentElement.dataset.theme = scheme
   }, [scheme])
   if (options.error) {
+    const locked = options.error instanceof Problem && options.error.status === 401
     return (
       <main className="alone">
         <h1>profllm</h1>
-        <Trouble error={options.error} retry={() => void options.refetch()} />
+        {locked && Token && <Token />}
+        <Trouble error={options.error} retry={() => void options.refetch()} hint={locked ? 'Enter the token, then try again.' : undefined} />
       </main>
     )
   }

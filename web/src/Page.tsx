@@ -34,13 +34,13 @@ export function Page({ scheme }: { scheme: 'light' | 'dark' }) {
       <Head state={state} scheme={scheme} />
       {empty ? <EmptyStore /> : (
         <div className="body">
-          {filtered && <FacetPanel state={state} answer={answer.data} open={facets} close={close} />}
+          {filtered && <FacetPanel state={state} answer={answer.data} failed={answer.error !== null} open={facets} close={close} />}
           <main className="main" id="main" tabIndex={-1}>
             {state.view !== 'run' && <h1 className="sr">{title}</h1>}
             {filtered && (
               <>
                 <FilterBar state={state} openFacets={openFacets} />
-                <Strip state={state} answer={answer.data} />
+                {!answer.error && <Strip state={state} answer={answer.data} />}
               </>
             )}
             {tab?.ofAll && (

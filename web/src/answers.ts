@@ -391,8 +391,10 @@ export interface UploadFile {
 
 export interface UploadJob {
   job_id: string
-  state: 'queued' | 'running' | 'done'
+  state: 'queued' | 'running' | 'waiting' | 'failed' | 'done'
   done: number
   total: number
   files: UploadFile[] | null
+  trouble?: string // of the server
+  next_try?: string
 }

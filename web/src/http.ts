@@ -21,7 +21,7 @@ async function refused(response: Response): Promise<Problem> {
   }
 }
 
-/** The token for writes. It is kept for the session of the tab only. */
+/** The token of the server. It is kept for the session of the tab only. */
 export const token = {
   get: () => sessionStorage.getItem('token') ?? '',
   set: (t: string) => sessionStorage.setItem('token', t),
@@ -83,6 +83,7 @@ export const server = {
     (await send(`api/export/${format}`, body)).blob(),
   uploadStatus: (id: string, s?: AbortSignal) => get<UploadJob>(`api/upload/status/${one(id)}`, s),
   traceURL: (id: string, path: string) => `api/export/traces/${one(id)}?path=${one(path)}`,
+  trace: async (url: string) => (await call(url)).blob(),
 }
 
 /** Uploads files in one request, and reports the share of bytes that were sent. */

@@ -6,6 +6,7 @@ import { App } from './App'
 import { Presets } from './bar/Presets'
 import { server } from './http'
 import type { Offer } from './offer'
+import { Token } from './parts/Token'
 import { CapacityView } from './views/CapacityView'
 import { CompareView } from './views/CompareView'
 import { OverTimeCharts, Traces } from './views/RunFiles'
@@ -25,7 +26,7 @@ const offer: Offer = {
     { view: 'upload', name: 'Upload', title: 'Upload', show: () => <UploadView /> },
     run,
   ],
-  presets: Presets, overTime: OverTimeCharts, traces: Traces, records: true, statistics: 'of the matching runs',
+  presets: Presets, token: Token, overTime: OverTimeCharts, traces: Traces, licenses: 'licenses.txt', records: true, statistics: 'of the matching runs',
 }
 
 answerFrom(server)

@@ -22,8 +22,10 @@ export interface Tab {
 export interface Offer {
   tabs: Tab[]
   presets?: ComponentType<{ state: State }>
+  token?: ComponentType // takes the token of a server that wants one for reading
   overTime?: ComponentType<{ id: string; scheme: 'light' | 'dark' }>
   traces?: ComponentType<{ id: string }>
+  licenses?: string // address of those of its libraries; without, they begin its script
   records: boolean // the whole record of a run is there
   statistics: 'of the matching runs' | 'of all runs' // and then of the main metrics
   back?: { name: string; href: string } // a tab that leads out of the views

@@ -59,6 +59,15 @@ test('upload', async (t) => {
     await page.getByRole('heading', { name: 'Done: 1 stored' }).waitFor()
   })
 
+  await t.test('a server that wants a token for reading asks for it first', async (t) => {
+    const { address } = await serve(t, ['--demo', '--token-for', 'all'], { PROFLLM_DASHBOARD_TOKEN: 'secret' })
+    const page = await open(t, b, address, { expected: ['401'] })
+    await page.getByRole('alert').getByText('Enter the token').waitFor()
+    await page.getByLabel('Token of the server').fill('secret')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await matches(page, 2000)
+  })
+
   await t.test('a read-only server takes nothing', async (t) => {
     const { address } = await serve(t, ['--demo', '--read-only'])
     const page = await open(t, b, `${address}?view=upload`)

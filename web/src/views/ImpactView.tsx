@@ -32,7 +32,6 @@ const isLoad = (r: Impact) => r.key.startsWith('bench_cmd_args.')
 
 function Found({ report, state }: { report: Impacts; state: State }) {
   const rows = report.impacts ?? []
-  const reach = reachOf(rows.flatMap((r) => [r.percent, r.low_percent, r.high_percent]))
   return (
     <>
       <div className="said">
@@ -44,8 +43,8 @@ function Found({ report, state }: { report: Impacts; state: State }) {
           {report.kind && ` The runs are ${report.kind}: the effects are not those of a real engine.`}
         </p>
       </div>
-      <Table name="Setting" rows={rows.filter((r) => !isLoad(r))} reach={reach} state={state} />
-      <Table name="Setting of the load" rows={rows.filter(isLoad)} reach={reach} state={state} />
+      <Table name="Setting" rows={rows.filter((r) => !isLoad(r))} state={state} />
+      <Table name="Setting of the load" rows={rows.filter(isLoad)} state={state} />
       {report.not_above_0 && report.not_above_0.length > 0 && (
         <p className="quiet">
           Changed from or to 0, of which there is no share: {report.not_above_0.map((n) => nameOf({ name: n })).join(', ')}.
@@ -60,7 +59,9 @@ function Found({ report, state }: { report: Impacts; state: State }) {
   )
 }
 
-function Table({ name, rows, reach, state }: { name: string; rows: Impact[]; reach: number; state: State }) {
+function Table({ name, rows, state }: { name: string; rows: Impact[]; state: State }) {
+  // Wide intervals of effects that are not shown would press the others together: they are cut.
+  const reach = reachOf(rows.flatMap((r) => (r.certainty === 'shown' ? [r.percent, r.low_percent, r.high_percent] : [r.percent])))
   if (rows.length === 0) return null
   return (
     <div className="scroll-x">

@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
-import { useMemo } from 'react'
+import { useMemo, useState, type MouseEvent } from 'react'
 import { Problem, type OverTime, type Track } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { overTimeOption, trackColour, trackName } from '../charts/overtime'
 import { formatBytes, plural } from '../format'
-import { server } from '../http'
+import { server, token } from '../http'
 import { Loading } from '../parts/Loading'
 import { Trouble } from '../parts/Trouble'
+import { download } from './TableView'
 
 const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1)
 const gone = (error: Error | null) => error instanceof Problem && error.status === 404
@@ -64,10 +65,21 @@ export function Traces({ id }: { id: string }) {
       <ul className="lines">
         {list.map((t) => (
           <li key={t.path}>
-            <a href={server.traceURL(id, t.path)} download>{t.path}</a> <span className="quiet">{t.kind}{t.size_mb !== undefined && `, ${formatBytes(t.size_mb * 1e6)}`}</span>
+            <TraceLink url={server.traceURL(id, t.path)} path={t.path} /> <span className="quiet">{t.kind}{t.size_mb !== undefined && `, ${formatBytes(t.size_mb * 1e6)}`}</span>
           </li>
         ))}
       </ul>
     </section>
   )
+}
+
+/** A link cannot send a token: with one, the page fetches the trace. */
+function TraceLink({ url, path }: { url: string; path: string }) {
+  const [error, setError] = useState<Error>()
+  const fetched = (e: MouseEvent) => {
+    if (!token.get()) return
+    e.preventDefault()
+    server.trace(url).then((blob) => download(blob, path.slice(path.lastIndexOf('/') + 1)), setError)
+  }
+  return <><a href={url} download onClick={fetched}>{path}</a>{error && <Trouble error={error} />}</>
 }

@@ -39,10 +39,12 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
           <>
             <div className="said">
               <p className="verdict-line">{sentence(series, field)}</p>
-              <p className="quiet">
-                Efficiency is {field ? nameOf(field) : 'the metric'} per GPU as a share of that on the fewest GPUs, each number of GPUs at its best load.
-                {' '}Numbers are medians of valid runs.{data.kind && ` The runs are ${data.kind}: the numbers are not those of a real engine.`}
-              </p>
+              {series.length > 0 && (
+                <p className="quiet">
+                  Efficiency is {field ? nameOf(field) : 'the metric'} per GPU as a share of that on the fewest GPUs, each number of GPUs at its best load.
+                  {' '}Numbers are medians of valid runs.{data.kind && ` The runs are ${data.kind}: the numbers are not those of a real engine.`}
+                </p>
+              )}
               {series.some((s) => s.points.some((p) => p.low_load)) && (
                 <p className="warn">
                   Hollow points have no valid run at the loads of the other points. The line above leaves them out, since more load may do more.

@@ -1,11 +1,12 @@
-import { Button, PasswordInput } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
-import type { UploadFile } from '../api'
+import type { UploadFile, UploadJob } from '../api'
 import { useKnown } from '../data'
-import { formatBytes, plural } from '../format'
-import { server, token, upload } from '../http'
+import { formatBytes, formatTime, plural, withHints } from '../format'
+import { server, upload } from '../http'
 import { RunLink } from '../parts/RunLink'
+import { Token } from '../parts/Token'
 import { Trouble } from '../parts/Trouble'
 
 /** Takes records and archives, and says what became of each. */
@@ -21,19 +22,6 @@ export function UploadView() {
         {jobs.map((id) => <Job key={id} id={id} />)}
       </div>
     </section>
-  )
-}
-
-function Token() {
-  const [text, setText] = useState(token.get())
-  return (
-    <PasswordInput
-      size="xs" w={320} label="Token of the server" description="Uploads and saved filters need it. It is kept until the tab is closed."
-      value={text} onChange={(e) => {
-        setText(e.currentTarget.value)
-        token.set(e.currentTarget.value.trim())
-      }}
-    />
   )
 }
 
@@ -113,11 +101,14 @@ async function filesOf(entry: FileSystemEntry): Promise<File[]> {
   }
 }
 
+// How long until the state of an upload is asked for again.
+const pause: Record<UploadJob['state'], number | false> = { queued: 400, running: 400, waiting: 5000, failed: false, done: false }
+
 function Job({ id }: { id: string }) {
   const client = useQueryClient()
   const got = useQuery({
     queryKey: ['upload', id], queryFn: ({ signal }) => server.uploadStatus(id, signal), staleTime: 0,
-    refetchInterval: (q) => (q.state.data?.state === 'done' ? false : 400),
+    refetchInterval: (q) => pause[q.state.data?.state ?? 'queued'],
   })
   const done = got.data?.state === 'done'
   useEffect(() => {
@@ -129,7 +120,8 @@ function Job({ id }: { id: string }) {
   const sum = totals(files ?? [])
   return (
     <section className="job">
-      <h2 aria-live="polite">{done ? said(sum) : `Reading: ${got.data.done} of ${plural(total, 'file')}`}</h2>
+      <h2 aria-live="polite">{done ? said(sum) : pending(got.data)}</h2>
+      {got.data.trouble && <p className="bad wrap">{got.data.trouble}</p>}
       {!done && <progress value={total ? got.data.done / total : 0} aria-label="Read" />}
       <div className="scroll-x">
         <table className="list">
@@ -162,12 +154,8 @@ function OneFile({ f }: { f: UploadFile }) {
   )
 }
 
-/** Why a file was refused, without its name, which is beside it; a hint on a line of its own. */
-function reason(f: UploadFile): string[] {
-  const text = f.error ?? ''
-  const [why = '', ...hints] = (text.startsWith(`${f.name}: `) ? text.slice(f.name.length + 2) : text).split(/\s+(?=hint: )/)
-  return [why, ...hints].map((l) => l.charAt(0).toUpperCase() + l.slice(1))
-}
+/** Why a file was refused, without its name, which is beside it. */
+const reason = (f: UploadFile) => withHints((f.error ?? '').replace(`${f.name}: `, ''))
 
 function totals(files: UploadFile[]): Map<string, number> {
   const sum = new Map<string, number>()
@@ -176,6 +164,12 @@ function totals(files: UploadFile[]): Map<string, number> {
     if (f.error) sum.set('refused', (sum.get('refused') ?? 0) + 1)
   }
   return sum
+}
+
+function pending({ state, done, total, next_try }: UploadJob): string {
+  if (state === 'failed') return 'Given up until the server starts again. The server keeps the files.'
+  if (state !== 'waiting') return `Reading: ${done} of ${plural(total, 'file')}`
+  return `Waiting: the server is in trouble and tries again${next_try ? ` at ${formatTime(Date.parse(next_try))}` : ''}`
 }
 
 function said(sum: Map<string, number>): string {
