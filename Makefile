@@ -3,7 +3,7 @@ SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check coverage chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check coverage load chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,16 +43,19 @@ test-gpu: ## what needs an NVIDIA GPU; .ci/test-gpu build and run carry it to a 
 test-web: ## the page of the dashboard in a headless Chromium (needs Node and Chromium)
 	@.ci/test-web
 
-web: ## build the page of the dashboard into pkg/dashboard/dist (needs Node)
+web: ## build the page into pkg/dashboard/dist and pkg/inline/dist (needs Node)
 	npm --prefix web ci --no-audit --no-fund
 	npm --prefix web run build
 
 coverage: ## statement coverage of the packages that must not lose or falsify results
 	@.ci/coverage
 
-web-check: ## fail unless pkg/dashboard/dist is what web/ builds
+web-check: ## fail unless these are what web/ builds
 	npm --prefix web ci --no-audit --no-fund
 	@.ci/web-check
+
+load: ## TIME=60s: 32 clients against a dashboard of 100,000 made-up runs
+	PROFLLM_DASHBOARD_LOAD=$(or $(TIME),60s) go test ./pkg/dashboard -run 'TestLoad$$' -v -timeout 60m
 
 chaos: ## SEED=n RUNS=n: runs on a Slurm lab of its own, whose daemons, nodes and commands are killed
 	@.ci/chaos $(or $(SEED),"") $(or $(RUNS),60)

@@ -1,3 +1,5 @@
 import type { Plugin } from 'vite'
 
 export function licenses(): Plugin
+
+export function licensesInside(): Plugin

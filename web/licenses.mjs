@@ -10,20 +10,38 @@ const textOf = { 'react-remove-scroll-bar': 'react-remove-scroll' }
 
 const line = '-'.repeat(80)
 
-/** A plugin of Vite. */
+/** A plugin of Vite that adds the file. */
 export function licenses() {
   return {
     name: 'licenses',
     generateBundle() {
-      const roots = new Set()
-      for (const id of this.getModuleIds()) {
-        const at = root.exec(id.split('?')[0].replaceAll('\\', '/'))
-        if (at) roots.add(at[1])
-        if (id.startsWith('\0rolldown/')) roots.add(join(import.meta.dirname, 'node_modules/rolldown'))
-      }
-      this.emitFile({ type: 'asset', fileName: 'licenses.txt', source: notices([...roots]) })
+      this.emitFile({ type: 'asset', fileName: 'licenses.txt', source: notices(bundled(this.getModuleIds())) })
     },
   }
+}
+
+/** A plugin of Vite that begins each script with them, for a page that is one file. */
+export function licensesInside() {
+  return {
+    name: 'licenses-inside',
+    generateBundle(_, bundle) {
+      const text = notices(bundled(this.getModuleIds())).replaceAll('*/', '* /')
+      for (const part of Object.values(bundle)) {
+        if (part.type === 'chunk') part.code = `/*!\n${text}*/\n${part.code}`
+      }
+    },
+  }
+}
+
+/** The folders of the packages to which modules belong. */
+function bundled(modules) {
+  const roots = new Set()
+  for (const id of modules) {
+    const at = root.exec(id.split('?')[0].replaceAll('\\', '/'))
+    if (at) roots.add(at[1])
+    if (id.startsWith('\0rolldown/')) roots.add(join(import.meta.dirname, 'node_modules/rolldown'))
+  }
+  return [...roots]
 }
 
 /** The notices of packages, given their folders, sorted by name. */

@@ -1,5 +1,6 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig, type Plugin } from 'vite'
+import { licensesInside } from './licenses.mjs'
 
 /** A script that stands in a page must not have what ends it there. */
 const safe: Plugin = {
@@ -16,7 +17,7 @@ const escaped = (c: string) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0
 
 // The page inside one HTML file: one script and one style, built into the Go package that embeds them.
 export default defineConfig({
-  plugins: [react(), safe],
+  plugins: [react(), licensesInside(), safe],
   define: { 'process.env.NODE_ENV': '"production"' },
   publicDir: false,
   build: {

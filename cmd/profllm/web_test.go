@@ -68,7 +68,8 @@ func TestWebInline(t *testing.T) {
 	page := func(name string, paths ...string) string {
 		file := filepath.Join(dir, name)
 		began := time.Now()
-		out, err := exec.Command(binary, append([]string{"report", "--output", "csv", "--html", file}, paths...)...).CombinedOutput()
+		args := append([]string{"report", "--output", "csv", "--html", file}, paths...)
+		out, err := exec.Command(binary, args...).CombinedOutput()
 		require.NoError(t, err, "%.1000s", out)
 		info, err := os.Stat(file)
 		require.NoError(t, err)
@@ -79,7 +80,8 @@ func TestWebInline(t *testing.T) {
 	for i := range 8 {
 		few = append(few, filepath.Join(dir, "runs", fmt.Sprint(i)))
 	}
-	web(t, "inline", "PROFLLM_PAGE="+page("page.html", filepath.Join(dir, "runs")), "PROFLLM_SMALL_PAGE="+page("small.html", few...))
+	web(t, "inline", "PROFLLM_PAGE="+page("page.html", filepath.Join(dir, "runs")),
+		"PROFLLM_SMALL_PAGE="+page("small.html", few...))
 }
 
 // A rehearsed run with its files: charts of engines, GPUs and nodes over time in both themes, traces, files.

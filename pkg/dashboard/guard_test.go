@@ -25,7 +25,7 @@ const (
 // questions are the requests by POST that write nothing. Whatever else is in the API's document and not by GET
 // writes.
 var questions = []string{
-	"/api/filters/apply", "/api/data/compare", "/api/export/csv", "/api/analysis/trends", "/api/analysis/regression",
+	"/api/filters/apply", "/api/data/compare", "/api/export/csv", "/api/export/json", "/api/analysis/trends", "/api/analysis/regression",
 	"/api/analysis/impact", "/api/analysis/scaling", "/api/analysis/capacity", "/api/analysis/pareto",
 }
 

@@ -8,19 +8,14 @@ import (
 	"fmt"
 	"io"
 	"mime/multipart"
-	"net"
-	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/archive"
-	"github.com/profllm/profllm/pkg/dashboard"
 	"github.com/profllm/profllm/pkg/upload"
 )
 
@@ -87,15 +82,11 @@ func goodRecord(t *testing.T, change func(map[string]any)) string {
 	return string(data)
 }
 
-// An upload of whatever content is refused with a status and words that name the file, or its job says so; the
-// server goes on, takes little memory, writes nothing outside of its spool, and stores nothing of it.
-//
-// covers: API-1, API-2, API-3, API-4, UI-15, SM-4
-func TestHostileUploads(t *testing.T) {
-	s := start(t, t.TempDir(), config{
-		ups:  upload.Options{Bytes: 8 << 20, Entries: 1000, Files: 100},
-		opts: dashboard.Options{},
-	})
+// hostileFile is a file that is refused once it is read, and what is said of it.
+type hostileFile struct{ name, file, content, says string }
+
+func hostileFiles(t *testing.T) []hostileFile {
+	t.Helper()
 	var gz bytes.Buffer
 	z := gzip.NewWriter(&gz)
 	writeTar(t, z, folder("d"), file("d/result.json", 64<<20))
@@ -110,7 +101,7 @@ func TestHostileUploads(t *testing.T) {
 	}
 	whole := packedTar(t, folder("d"), file("d/result.json", 0), goodRecord(t, nil))
 	record := goodRecord(t, nil)
-	for _, c := range []struct{ name, file, content, says string }{
+	return []hostileFile{
 		{"bomb of xz", "night.tar.xz", bomb, "larger than allowed"},
 		{"bomb of gzip", "night.tar.gz", gz.String(), "control characters"},
 		{"bomb in an archive", "night.tar.xz", packedTar(t, folder("d"), file("d/inner.tar.xz", 0), bomb), "no record"},
@@ -148,7 +139,16 @@ func TestHostileUploads(t *testing.T) {
 		{"number that was changed", "a.json", goodRecord(t, func(m map[string]any) {
 			m["results"].(map[string]any)["output_throughput"] = 1e12
 		}), "changed after it was judged"},
-	} {
+	}
+}
+
+// An upload of whatever content is refused with a status and words that name the file, or its job says so; the
+// server goes on, takes little memory, writes nothing outside of its spool, and stores nothing of it.
+//
+// covers: API-1, API-2, API-3, API-4, UI-15, SM-4
+func TestHostileUploads(t *testing.T) {
+	s := start(t, t.TempDir(), config{ups: upload.Options{Bytes: 8 << 20, Entries: 1000, Files: 100}})
+	for _, c := range hostileFiles(t) {
 		t.Run(c.name, func(t *testing.T) {
 			body, kind := form(t, c.file, c.content)
 			status, answer, _ := s.send("POST", "/api/upload/json", kind, strings.NewReader(body))
@@ -172,11 +172,16 @@ func TestHostileUploads(t *testing.T) {
 	}
 }
 
-// Uploads that are refused before anything is accepted.
-//
-// covers: API-1, API-2, API-3
-func TestUploadsRefusedAtOnce(t *testing.T) {
-	s := start(t, t.TempDir(), config{ups: upload.Options{Bytes: 1 << 20, Files: 100}})
+// oddForm is a form that is refused before anything is accepted, and how.
+type oddForm struct {
+	name   string
+	body   func() (string, string)
+	status int
+	says   string
+}
+
+func oddForms(t *testing.T) []oddForm {
+	t.Helper()
 	files := func(n int) (string, string) {
 		var list []string
 		for i := range n {
@@ -194,12 +199,7 @@ func TestUploadsRefusedAtOnce(t *testing.T) {
 		require.NoError(t, w.Close())
 		return b.String(), w.FormDataContentType()
 	}
-	for _, c := range []struct {
-		name   string
-		body   func() (string, string)
-		status int
-		says   string
-	}{
+	return []oddForm{
 		{"a name that leads out", func() (string, string) { return form(t, "../../out.json", "{}") }, 422, `"../../out.json"`},
 		{"a name that leads out of another system", func() (string, string) { return form(t, `..\\out.json`, "{}") }, 422, "out.json"},
 		{"a name with NUL", raw("a\x00b.json"), 422, ""},
@@ -231,7 +231,15 @@ func TestUploadsRefusedAtOnce(t *testing.T) {
 		{"a large head", func() (string, string) {
 			return strings.Replace(good, "Content-Disposition", "X: "+strings.Repeat("x", 20<<20)+"\r\nContent-Disposition", 1), kind
 		}, 422, "too large"},
-	} {
+	}
+}
+
+// Uploads that are refused before anything is accepted.
+//
+// covers: API-1, API-2, API-3
+func TestUploadsRefusedAtOnce(t *testing.T) {
+	s := start(t, t.TempDir(), config{ups: upload.Options{Bytes: 1 << 20, Files: 100}})
+	for _, c := range oddForms(t) {
 		t.Run(c.name, func(t *testing.T) {
 			body, kind := c.body()
 			status, answer, head := s.send("POST", "/api/upload/batch", kind, strings.NewReader(body))
@@ -329,118 +337,4 @@ func TestFalseDigest(t *testing.T) {
 	require.NoError(t, json.Unmarshal(answer, &st))
 	f := s.uploaded(st.Job).Files[0]
 	require.Contains(t, strings.Join(f.Notes, "\n"), "changed since it was imported", "%+v", f)
-}
-
-// A client that sends a byte now and then is cut off, by the bytes that it should have sent, and leaves nothing.
-func TestSlowUpload(t *testing.T) {
-	s := start(t, t.TempDir(), config{opts: dashboard.Options{Patience: 300 * time.Millisecond}})
-	c, err := net.Dial("tcp", s.addr)
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = fmt.Fprintf(c, "POST /api/upload/json HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=b\r\n"+
-		"Content-Length: 1000000\r\n\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"slow.json\"\r\n\r\n{", s.addr)
-	require.NoError(t, err)
-	stop := make(chan struct{})
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-				if _, err := c.Write([]byte(" ")); err != nil {
-					return
-				}
-			}
-		}
-	})
-	answer, err := io.ReadAll(c)
-	close(stop)
-	sending.Wait()
-	if len(answer) == 0 {
-		require.NoError(t, err)
-	}
-	require.Contains(t, string(answer), "408 Request Timeout")
-	require.Contains(t, string(answer), "slow.json")
-	s.well()
-}
-
-// A thousand uploads at once are received some at a time; each is accepted or told to come again, and of the
-// accepted ones each is worked off.
-//
-// covers: API-1, SM-3
-func TestThousandUploadsAtOnce(t *testing.T) {
-	s := start(t, t.TempDir(), config{opts: dashboard.Options{AtOnce: 4}})
-	n := 1000
-	if testing.Short() {
-		n = 100
-	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	count, jobs := map[int]int{}, []string{}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConns: n, MaxIdleConnsPerHost: n}}
-	defer client.CloseIdleConnections()
-	body, kind := form(t, "notes.txt", "no result")
-	record := goodRecord(t, nil)
-	for i := range n {
-		all.Go(func() {
-			path, b, k := "/api/upload/json", body, kind
-			if i%100 == 0 {
-				path, b, k = "/api/upload/raw", record, "application/json"
-			}
-			got, err := client.Post(s.url+path, k, strings.NewReader(b))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer got.Body.Close()
-			var st upload.Status
-			if got.StatusCode == http.StatusAccepted {
-				err = json.NewDecoder(got.Body).Decode(&st)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			count[got.StatusCode]++
-			if st.Job != "" {
-				jobs = append(jobs, st.Job)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	require.Equal(t, n, count[202]+count[503], "%v", count)
-	require.Len(t, jobs, count[202])
-	for _, job := range jobs {
-		s.uploaded(job)
-	}
-	require.LessOrEqual(t, s.runs(), 1)
-	s.well()
-}
-
-// While all places are taken by clients that send nothing, another is told to come again; afterwards it is served.
-func TestPlacesThatAreTaken(t *testing.T) {
-	s := start(t, t.TempDir(), config{opts: dashboard.Options{AtOnce: 2, Patience: 2 * time.Second}})
-	for range 2 {
-		c, err := net.Dial("tcp", s.addr)
-		require.NoError(t, err)
-		defer c.Close()
-		_, err = fmt.Fprintf(c, "POST /api/upload/raw HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n", s.addr)
-		require.NoError(t, err)
-	}
-	served := false
-	for !served {
-		status, answer, head := s.send("POST", "/api/upload/raw", "application/json", strings.NewReader("{}"))
-		switch status {
-		case 202:
-			served = true
-		case 503:
-			require.Equal(t, "10", head.Get("Retry-After"))
-			require.Contains(t, string(answer), "try again later")
-		default:
-			t.Fatalf("%d %s", status, answer)
-		}
-	}
-	s.well()
 }

@@ -145,6 +145,29 @@ func TestScaling(t *testing.T) {
 	require.Contains(t, p[2].Layout, records.Setting{Key: "max_concurrency", Value: "64"})
 }
 
+// A number of GPUs without a valid run at the loads of the others is marked: what it can do is not known.
+func TestScalingOfLowLoads(t *testing.T) {
+	var b bench
+	for _, load := range []string{"8", "64"} {
+		v := 100.0
+		if load == "64" {
+			v = 800
+		}
+		b.add(v, 1, settings(tp, "1", concurrency, load))
+		b.add(4*v, 8, settings(tp, "8", concurrency, load))
+	}
+	b.add(190, 2, settings(tp, "2", concurrency, "8")) // the run at 64 is missing
+	b.add(3000, 4, settings(tp, "4", concurrency, "32"))
+	b.add(2900, 4, settings(tp, "4", concurrency, "64")) // more load does less: 32 is its best
+	p := explore.Scalings(b.runs, metric.Throughput).Scalings[0].Points
+	require.Len(t, p, 4)
+	low := map[int]bool{}
+	for _, x := range p {
+		low[x.GPUs] = x.LowLoad
+	}
+	require.Equal(t, map[int]bool{1: false, 2: true, 4: false, 8: false}, low)
+}
+
 // covers: UC-9
 func TestCapacity(t *testing.T) {
 	var b bench

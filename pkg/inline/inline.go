@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/columns"
 	"github.com/profllm/profllm/pkg/explore"
 	"github.com/profllm/profllm/pkg/field"
+	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
@@ -48,6 +49,9 @@ type data struct {
 	Checks    []result.Check          `json:"checks"`
 	Failures  []json.RawMessage       `json:"failures"`
 	Frontiers []frontier              `json:"frontiers"`
+	// Of all runs, by metric; none of more runs than an analysis reads.
+	Impacts  map[string]*explore.ImpactReport  `json:"impacts,omitempty"`
+	Scalings map[string]*explore.ScalingReport `json:"scalings,omitempty"`
 }
 
 // detail is what is known of a run besides its values.
@@ -83,6 +87,7 @@ func Pack(runs []Run) ([]byte, error) {
 	}
 	d.addDetails(runs)
 	d.addFrontiers(list)
+	d.addAnalyses(runs)
 	return json.Marshal(d)
 }
 
@@ -214,6 +219,26 @@ func problem(r *records.Run) string {
 		return "no record: " + r.Problem
 	}
 	return "no record"
+}
+
+// mostAnalysed is the greatest number of runs of which a page has analyses, as in the dashboard.
+const mostAnalysed = 5000
+
+// addAnalyses adds what all runs say of their settings, for each metric that the page shows at first.
+func (d *data) addAnalyses(runs []Run) {
+	if len(runs) > mostAnalysed {
+		return
+	}
+	list := make([]explore.Run, len(runs))
+	for i := range runs {
+		list[i] = explore.Run{ID: d.IDs[i], Run: *runs[i].Run}
+	}
+	d.Impacts, d.Scalings = map[string]*explore.ImpactReport{}, map[string]*explore.ScalingReport{}
+	for _, name := range d.Options.Defaults.Metrics {
+		if m, err := metric.Find(name); err == nil {
+			d.Impacts[name], d.Scalings[name] = explore.Impacts(list, m), explore.Scalings(list, m)
+		}
+	}
 }
 
 // addFrontiers adds those of each two metrics that the page shows at first.

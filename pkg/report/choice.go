@@ -81,6 +81,7 @@ type Candidate struct {
 	Against *MetricVerdict `json:"against_best,omitempty"`
 
 	values   []records.Setting
+	same     [2]string // equal for runs of one candidate, beside its name
 	runs     []*records.Run
 	measured int  // runs with the metric
 	starts   bool // the value is of the medians of server starts, not of runs
@@ -239,12 +240,10 @@ func (c *Choice) nameOf(e *Entry, keys []string) (string, []records.Setting) {
 // add adds a valid run to its candidate: runs of another image or engine are another one.
 func (c *Choice) add(e *Entry, keys []string) {
 	name, values := c.nameOf(e, keys)
-	same := func(x Candidate) bool {
-		return x.Name == name && x.runs[0].Key() == e.Run.Key() && build(x.runs[0]) == build(e.Run)
-	}
-	at := slices.IndexFunc(c.Candidates, same)
+	same := [2]string{e.Run.Key(), build(e.Run)}
+	at := slices.IndexFunc(c.Candidates, func(x Candidate) bool { return x.Name == name && x.same == same })
 	if at < 0 {
-		at, c.Candidates = len(c.Candidates), append(c.Candidates, Candidate{Name: name, values: values})
+		at, c.Candidates = len(c.Candidates), append(c.Candidates, Candidate{Name: name, values: values, same: same})
 	}
 	c.Candidates[at].runs = append(c.Candidates[at].runs, e.Run)
 }

@@ -1,6 +1,6 @@
 import { ActionIcon, Tooltip } from '@mantine/core'
 import { useIsFetching } from '@tanstack/react-query'
-import { memo } from 'react'
+import { memo, useEffect, useRef } from 'react'
 import { useKnown } from './data'
 import { plural } from './format'
 import { useOffer } from './offer'
@@ -15,12 +15,16 @@ interface Props {
 export const Head = memo(function Head({ state, scheme }: Props) {
   const { options } = useKnown()
   const { tabs, back } = useOffer()
+  const nav = useRef<HTMLElement>(null)
+  useEffect(() => { // on a narrow screen, the tabs scroll
+    nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [state.view])
   const other = scheme === 'dark' ? 'light' : 'dark'
   return (
     <header className="head">
       <a className="skip" href="#main" onClick={skip}>Skip to the results</a>
       <a className="mark" href={home()} title="All runs">profllm</a>
-      <nav className="tabs" aria-label="Views">
+      <nav className="tabs" aria-label="Views" ref={nav}>
         {back && <a href={back.href}>{back.name}</a>}
         {tabs.filter((t) => !t.unlisted || t.view === state.view).map((t) => (
           <a

@@ -210,6 +210,13 @@ export interface Scaling {
   points: { gpus: number; value: number; efficiency: number; low_load?: boolean; layout: Setting[] | null; run: string; of: number }[]
 }
 
+/** The configurations that were measured on several numbers of GPUs. */
+export interface Scalings {
+  metric: MetricHead
+  kind?: string
+  scalings: Scaling[] | null
+}
+
 export interface Plan {
   settings: Setting[] | null
   load: Setting[] | null

@@ -1,6 +1,6 @@
 // What every page asks, and who answers: a server, or a page that has its runs in itself.
 
-import type { Answer, Experiment, Filter, Options, Order, Query } from './answers'
+import type { Answer, Experiment, Filter, Impacts, Options, Order, Query, Scalings } from './answers'
 
 export type * from './answers'
 
@@ -21,6 +21,8 @@ export interface Source {
   apply: (q: Query, s?: AbortSignal) => Promise<Answer>
   experiment: (id: string, s?: AbortSignal) => Promise<Experiment>
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) => Promise<{ ids: string[] | null; kind: string }>
+  impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => Promise<Impacts>
+  scaling: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => Promise<Scalings>
   /** The matching runs as a file; without fields, with all that any run has. */
   saved: (format: 'csv' | 'json', body: { filter?: Filter; fields?: string[]; sort?: Order[] }) => Promise<Blob>
 }

@@ -60,6 +60,11 @@ export function formatBytes(n: number): string {
   return `${three.format(n)} ${units[i]}`
 }
 
+/** A refusal and its hints, each a line. */
+export function withHints(text: string): string[] {
+  return text.split(/\s+(?=hint: )/).map((l) => l.charAt(0).toUpperCase() + l.slice(1))
+}
+
 /** A sentence of a report with minus signs as the page writes them. */
 export function withMinus(text: string): string {
   return text.replace(/(^|[\s[(,])-(?=\d)/g, '$1−')

@@ -1,7 +1,7 @@
 // The HTTP API: one function for each path.
 import {
-  Problem, type Answer, type Capacity, type Compared, type Experiment, type Filter, type Impacts, type MetricHead, type Options,
-  type Order, type OverTime, type Preset, type Query, type Scaling, type Trace, type Trends, type UploadJob,
+  Problem, type Answer, type Capacity, type Compared, type Experiment, type Filter, type Impacts, type Options, type Order,
+  type OverTime, type Preset, type Query, type Scalings, type Trace, type Trends, type UploadJob,
 } from './api'
 
 interface ProblemJSON {
@@ -74,7 +74,7 @@ export const server = {
     post<Trends>('api/analysis/trends', body, s),
   impact: (body: { filter?: Filter; metric: string }, s?: AbortSignal) => post<Impacts>('api/analysis/impact', body, s),
   scaling: (body: { filter?: Filter; metric: string }, s?: AbortSignal) =>
-    post<{ metric: MetricHead; kind?: string; scalings: Scaling[] | null }>('api/analysis/scaling', body, s),
+    post<Scalings>('api/analysis/scaling', body, s),
   capacity: (body: { filter?: Filter; metric: string; target?: number; limits: string[] }, s?: AbortSignal) =>
     post<Capacity>('api/analysis/capacity', body, s),
   pareto: (body: { filter?: Filter; x: string; y: string }, s?: AbortSignal) =>

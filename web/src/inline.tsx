@@ -8,10 +8,13 @@ import { App } from './App'
 import { local, type Data } from './local/source'
 import type { Offer } from './offer'
 import { keepInFragment, open } from './state'
-import { run, scatter, table } from './views/common'
+import { impact, run, scaling, scatter, table } from './views/common'
 
-const offer: Offer = {
-  tabs: [table, scatter, run], records: false, frontier: 'of all runs', back: { name: 'Report', href: '#' },
+function offerOf(d: Data): Offer {
+  const analysed = d.impacts ? [{ ...impact, ofAll: true }, { ...scaling, ofAll: true }] : []
+  return {
+    tabs: [table, scatter, ...analysed, run], records: false, statistics: 'of all runs', back: { name: 'Report', href: '#' },
+  }
 }
 
 const found = (id: string) => document.getElementById(id)
@@ -30,9 +33,10 @@ function show(): void {
   document.title = views ? titles.views : titles.report
   const root = found('root')
   if (!views || shown || !root) return
-  answerFrom(local(JSON.parse(found('runs')?.textContent ?? '') as Data))
+  const data = JSON.parse(found('runs')?.textContent ?? '') as Data
+  answerFrom(local(data))
   shown = createRoot(root)
-  shown.render(<App offer={offer} />)
+  shown.render(<App offer={offerOf(data)} />)
 }
 
 keepInFragment('explore')

@@ -9,26 +9,25 @@ import type { Offer } from './offer'
 import { Token } from './parts/Token'
 import { CapacityView } from './views/CapacityView'
 import { CompareView } from './views/CompareView'
-import { ImpactView } from './views/ImpactView'
 import { OverTimeCharts, Traces } from './views/RunFiles'
-import { ScalingView } from './views/ScalingView'
 import { TrendView } from './views/TrendView'
 import { UploadView } from './views/UploadView'
-import { run, scatter, table } from './views/common'
+import { impact, run, scaling, scatter, table } from './views/common'
 
 const offer: Offer = {
   tabs: [
     table,
     scatter,
     { view: 'trend', name: 'Trend', title: 'Trends over time', show: (p) => <TrendView {...p} /> },
-    { view: 'impact', name: 'Impact', title: 'Impact of settings', show: (p) => <ImpactView {...p} /> },
-    { view: 'scaling', name: 'Scaling', title: 'Scaling over GPUs', show: (p) => <ScalingView {...p} /> },
+    impact,
+    scaling,
     { view: 'capacity', name: 'Capacity', title: 'Capacity within limits', show: (p) => <CapacityView {...p} /> },
     { view: 'compare', name: 'Compare', title: 'Comparison', show: (p) => <CompareView {...p} /> },
     { view: 'upload', name: 'Upload', title: 'Upload', show: () => <UploadView /> },
     run,
   ],
-  presets: Presets, token: Token, overTime: OverTimeCharts, traces: Traces, records: true, frontier: 'of the matching runs',
+  presets: Presets, token: Token, overTime: OverTimeCharts, traces: Traces, licenses: 'licenses.txt', records: true,
+  statistics: 'of the matching runs',
 }
 
 answerFrom(server)

@@ -16,6 +16,7 @@ export interface Tab {
   title: string
   show: (p: ViewProps) => ReactNode
   unlisted?: boolean // it has no tab until it is open
+  ofAll?: boolean // it shows what was found in all runs, whatever the filter
 }
 
 export interface Offer {
@@ -24,12 +25,13 @@ export interface Offer {
   token?: ComponentType // takes the token of a server that wants one for reading
   overTime?: ComponentType<{ id: string; scheme: 'light' | 'dark' }>
   traces?: ComponentType<{ id: string }>
+  licenses?: string // address of those of its libraries; without, they begin its script
   records: boolean // the whole record of a run is there
-  frontier: 'of the matching runs' | 'of all runs'
+  statistics: 'of the matching runs' | 'of all runs' // and then of the main metrics
   back?: { name: string; href: string } // a tab that leads out of the views
 }
 
-export const OfferContext = createContext<Offer>({ tabs: [], records: false, frontier: 'of all runs' })
+export const OfferContext = createContext<Offer>({ tabs: [], records: false, statistics: 'of all runs' })
 
 export const useOffer = () => useContext(OfferContext)
 

@@ -25,6 +25,7 @@ test('access', async (t) => {
     for (const view of names) {
       await t.test(`axe finds nothing in ${view}, ${theme}`, async (t) => {
         const page = await open(t, b, at(view, theme), { expected: ['404'] })
+        await page.locator('h1').first().waitFor({ state: 'attached' })
         await page.waitForLoadState('networkidle')
         assert.deepEqual(await violations(page), [])
       })

@@ -50,7 +50,7 @@ export async function browser(t) {
 export async function open(t, b, address, { expected = [], ...options } = {}) {
   const context = await b.newContext({ viewport: { width: 1440, height: 900 }, ...options })
   const page = await context.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000) // a busy machine draws slowly
   const wrong = []
   page.on('pageerror', (e) => wrong.push(`error: ${e.message}`))
   page.on('console', (m) => m.type() === 'error' && wrong.push(`console: ${m.text()}`))

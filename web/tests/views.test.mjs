@@ -59,13 +59,13 @@ test('views', async (t) => {
     const page = await open(t, b, `${address}?view=scatter`, { expected: ['404'] })
     await page.locator('.chart canvas').waitFor()
     const { ids } = await ask(address, 'api/analysis/pareto', { x: 'median_ttft_ms', y: 'output_throughput_per_gpu' })
-    await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
+    await page.getByText(`Frontier: ${ids.length} valid simulated runs`).waitFor()
     assert.equal(await page.locator('.below tbody tr').count(), ids.length)
     await page.getByText('all simulated, not measured').waitFor()
     await page.locator('.below tbody a').first().click()
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.goBack()
-    await page.getByText(`Frontier: ${ids.length} valid runs`).waitFor()
+    await page.getByText(`Frontier: ${ids.length} valid simulated runs`).waitFor()
   })
 
   await t.test('trend, impact, scaling and capacity say what they found first', async (t) => {
@@ -167,6 +167,19 @@ test('views', async (t) => {
   await t.test('a run that is not there is explained', async (t) => {
     const page = await open(t, b, `${address}?view=run&run=exp_20000101_000000_000000`, { expected: ['404'] })
     await page.getByRole('alert').getByText('no such run').waitFor()
+  })
+
+  await t.test('a filter of an unknown field is explained, and no facet waits for an answer', async (t) => {
+    const page = await open(t, b, `${address}?filter={"field":"nope","in":[1]}`, { expected: ['422', '400'] })
+    const alert = page.getByRole('alert')
+    await alert.getByText('Hint: did you mean "nodes"?', { exact: true }).waitFor()
+    assert.equal(await page.getByText('Loading…').count(), 0)
+    assert.equal(await page.locator('.strip').count(), 0)
+  })
+
+  await t.test('limits without a valid run say so', async (t) => {
+    const page = await open(t, b, `${address}?view=capacity&filter={"field":"verdict","in":["suspect"]}`)
+    await page.locator('.verdict-line', { hasText: 'No matching run is valid' }).waitFor()
   })
 
   await t.test('the theme is part of the address', async (t) => {

@@ -22,7 +22,7 @@ export const FilterBar = memo(function FilterBar({ state, openFacets }: Props) {
       <Button className="narrow" size="xs" variant="default" onClick={openFacets}>Filters</Button>
       <Search state={state} />
       <div className="chips">
-        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose values among the filters to narrow them.</span>}
+        {words.length === 0 && !searchText(list) && <span className="quiet">All runs. Choose filters to narrow them.</span>}
         {words.length > 0 && <ul className="chip-list" aria-label="Filter">{list.map((p, i) => {
           const text = sentence(p, fields)
           if (p.text) return null

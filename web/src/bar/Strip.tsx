@@ -1,7 +1,7 @@
 import type { Answer } from '../api'
 import { countsOf, useKnown } from '../data'
 import { choiceOf, choose, join, nothing, parts } from '../filter'
-import { formatMeasured, nameOf } from '../format'
+import { formatMeasured, nameOf, plural } from '../format'
 import { update, type State } from '../state'
 
 const verdicts = ['valid', 'suspect', 'invalid']
@@ -21,7 +21,7 @@ export function Strip({ state, answer }: { state: State; answer: Answer | undefi
     <section className="strip" aria-label="Summary">
       <div className="matches" aria-live="polite">
         <strong>{matches === undefined ? '–' : matches.toLocaleString('en-US')}</strong>
-        <span className="quiet">of {(answer?.runs ?? options.runs).toLocaleString('en-US')} runs</span>
+        <span className="quiet">of {plural(answer?.runs ?? options.runs, 'run')}</span>
       </div>
       <div className="by-verdict" role="group" aria-label="By verdict">
         {verdicts.map((v) => (
@@ -46,10 +46,10 @@ export function Strip({ state, answer }: { state: State; answer: Answer | undefi
           const has = s && s.mean !== null && s.min !== null && s.max !== null
           return (
             <div key={name}>
-              <dt>{nameOf(f)}{f.unit && <span> {f.unit}</span>}</dt>
+              <dt title={f.help || f.name}>{nameOf(f)}{f.unit && <span> {f.unit}</span>}</dt>
               <dd>
                 <b>{has ? formatMeasured(s.mean as number) : '–'}</b>
-                <span className="quiet">{has ? `mean, ${formatMeasured(s.min as number)} – ${formatMeasured(s.max as number)}` : 'no numbers'}</span>
+                <span className="quiet">{!has ? 'no numbers' : s.min !== s.max && `mean, ${formatMeasured(s.min as number)} – ${formatMeasured(s.max as number)}`}</span>
               </dd>
             </div>
           )

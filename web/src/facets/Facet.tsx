@@ -52,7 +52,7 @@ const mostDistinct = 1000
 /** What a closed facet says about itself: its range, or how many values it has. */
 function hint(f: Field): string {
   if (f.name.startsWith('check.')) return f.runs === 1 ? '1 run' : `${f.runs.toLocaleString('en-US')} runs`
-  if (f.distinct === 1) return 'one value'
+  if (f.distinct === 1) return f.kind === 'number' && f.min != null ? formatValue(f.min, f) : 'one value'
   if (f.kind !== 'text' && f.distinct > 24 && f.min != null && f.max != null && f.kind === 'number') {
     return `${formatValue(f.min, f)} – ${formatValue(f.max, f)}`
   }

@@ -2,6 +2,7 @@ import { TextInput } from '@mantine/core'
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import type { Answer, FacetAnswer, Field, Group } from '../api'
 import { openFacets, useKnown } from '../data'
+import { useOffer } from '../offer'
 import { asChoice, choose, join, nothing, parts, type Choice } from '../filter'
 import { nameOf } from '../format'
 import { parse, search as address, update, type State } from '../state'
@@ -16,13 +17,15 @@ const groups: { group: Group; name: string }[] = [
 interface Props {
   state: State
   answer: Answer | undefined
+  failed: boolean // there will be no answer
   open: boolean
   close: () => void
 }
 
 /** The values of every field, to choose from. */
-export function FacetPanel({ state, answer, open, close }: Props) {
+export function FacetPanel({ state, answer, failed, open, close }: Props) {
   const known = useKnown()
+  const { licenses } = useOffer()
   const [search, setSearch] = useState('')
   const [more, setMore] = useState<ReadonlySet<Group>>(new Set())
   const panel = useRef<HTMLElement>(null)
@@ -79,7 +82,7 @@ export function FacetPanel({ state, answer, open, close }: Props) {
               <h2>{name}</h2>
               {list.map((f) => (
                 <MemoFacet
-                  key={f.name} field={f} open={opened.includes(f.name)} answer={answers.get(f.name)}
+                  key={f.name} field={f} open={opened.includes(f.name) && !failed} answer={answers.get(f.name)}
                   choice={choices.get(f.name) ?? nothing} set={set} toggle={toggle}
                 />
               ))}
@@ -97,7 +100,7 @@ export function FacetPanel({ state, answer, open, close }: Props) {
         {wanted && !known.options.fields.some((f) => f.runs > 0 && found(f)) && (
           <p className="quiet pad">No field of this store is called “{search}”.</p>
         )}
-        <p className="pad small"><a href="licenses.txt">Licenses of the libraries in this page</a></p>
+        {licenses && <p className="pad small"><a href={licenses}>Licenses of the libraries in this page</a></p>}
       </aside>
     </>
   )

@@ -1,5 +1,8 @@
 // The answers of a page that has its runs in itself.
-import { Problem, type Check, type Experiment, type Field, type Filter, type Options, type Order, type RunRecord, type Source, type Value } from '../api'
+import {
+  Problem, type Check, type Experiment, type Field, type Filter, type Impacts, type Options, type Order, type RunRecord, type Scalings,
+  type Source, type Value,
+} from '../api'
 import { isEmpty } from '../filter'
 import { Engine, type Known } from './engine'
 import { written } from './text'
@@ -22,6 +25,8 @@ export interface Data extends Omit<Known, 'fields'> {
   checks: Check[]
   failures: NonNullable<RunRecord['failure']>[]
   frontiers: { x: string; y: string; kind: string; runs: number[] }[] // of all runs
+  impacts?: Record<string, Impacts> // of all runs, by metric; none if there are too many
+  scalings?: Record<string, Scalings>
 }
 
 /** Answers from the runs of the page. */
@@ -41,11 +46,18 @@ export function local(d: Data): Source {
       const f = !filter || isEmpty(filter) ? d.frontiers.find((f) => (f.x === x && f.y === y) || (f.x === y && f.y === x)) : undefined
       return { ids: f?.runs.map((i) => d.ids[i] as string) ?? [], kind: f?.kind ?? '' }
     },
+    impact: async ({ metric }) => had(d.impacts?.[metric], metric),
+    scaling: async ({ metric }) => had(d.scalings?.[metric], metric),
     saved: async (_, { filter, fields: names, sort }) => {
-      const q = { filter, fields: names ?? fields.map((f) => f.name), sort }
+      const q = { filter, fields: names ?? fields.map((f) => f.name).filter((n) => n !== 'run_id'), sort }
       return new Blob([csv(engine, fields, q)], { type: 'text/csv' })
     },
   }
+}
+
+function had<T>(found: T | undefined, metric: string): T {
+  if (!found) throw new Problem(422, `this page has no statistics of ${metric}`, [])
+  return found
 }
 
 function experiment(d: Data, engine: Engine, at: number): Experiment {

@@ -11,7 +11,7 @@ interface Props {
 /** The scale of several intervals, in logarithms of ratios: half and double lie equally far from 0 %. */
 export type Reach = number
 
-const width = 180
+const width = 130
 const height = 16
 const ratio = (percent: number) => Math.log(Math.max(0.001, 1 + percent / 100))
 

@@ -1,12 +1,13 @@
 import { Button } from '@mantine/core'
 import { Problem } from '../api'
+import { withHints } from '../format'
 
 /** What went wrong, and what to do about it. */
 export function Trouble({ error, retry, hint }: { error: Error; retry?: () => void; hint?: string }) {
   const problem = error instanceof Problem ? error : undefined
   return (
     <div className="trouble" role="alert">
-      <p>{error.message}</p>
+      {withHints(error.message).map((line) => <p key={line}>{line}</p>)}
       {problem?.details.map((d) => <p key={d} className="quiet">{d}</p>)}
       <p className="quiet">{hint ?? mend(problem?.status)}</p>
       {retry && <Button size="xs" variant="default" onClick={retry}>Try again</Button>}

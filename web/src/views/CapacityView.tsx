@@ -91,7 +91,7 @@ function Found({ got, limits, state }: { got: Capacity; limits: Limit[]; state: 
     <>
       <div className="said">
         <p className="verdict-line">{sentence(got, plans[0], limits.length)}</p>
-        {plans[0]?.highest && <p>No higher load of this configuration was tried: it may serve more.</p>}
+        {plans[0] && <p>{plans[0].highest && 'No higher load of this configuration was tried: it may serve more. '}<RunLink id={plans[0].run}>All its settings</RunLink></p>}
         <Mixed lists={among} state={state} what="configurations" />
         <p className="quiet">
           Each row is a configuration at the load that does most within the limits. Numbers are medians of its valid runs.
@@ -145,6 +145,7 @@ function Row({ p, best, target, among }: { p: Plan; best: boolean; target: numbe
 function sentence(got: Capacity, best: Plan | undefined, limits: number): string {
   const unit = got.metric.unit === '1/s' ? ` ${got.metric.name.toLowerCase()}/s` : got.metric.unit ? ` ${got.metric.unit}` : ''
   const within = limits > 0 ? ' within the limits' : ''
+  if (!best && !got.beyond?.length) return `No matching run is valid and has ${got.metric.name}. Widen the filter.`
   if (!best) return `No valid run ${limits > 0 ? 'keeps the limits' : 'has the metric'}. Loosen a limit or widen the filter.`
   const what = settingsText(best.settings, 'the configuration')
   if (got.target && best.total_gpus) {

@@ -1,6 +1,5 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import type { Field, Impact, Impacts } from '../api'
-import { server } from '../http'
+import { api, type Field, type Impact, type Impacts } from '../api'
 import { useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
 import { formatInterval, formatP, formatPercent, nameOf, plural } from '../format'
@@ -9,19 +8,20 @@ import { FieldSelect } from '../parts/FieldSelect'
 import { Interval, reachOf } from '../parts/Interval'
 import { RunLink } from '../parts/RunLink'
 import { update, type State } from '../state'
-import { ranked, useMetric } from './metrics'
+import { useMetric, useRanked } from './metrics'
 
 /** Which settings move a metric, by pairs of runs that differ in one setting only. */
 export function ImpactView({ state }: { state: State }) {
   const metric = useMetric(state)
+  const accept = useRanked()
   const body = { filter: state.filter, metric }
   const got = useQuery({
-    queryKey: ['impact', body], queryFn: ({ signal }) => server.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
+    queryKey: ['impact', body], queryFn: ({ signal }) => api.impact(body, signal), placeholderData: keepPreviousData, enabled: metric !== '',
   })
   return (
     <section className="view" aria-label="Impact">
       <div className="tools">
-        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
+        <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={accept} w={220} />
       </div>
       <Answered got={got} what="the effects">{(report) => <Found report={report} state={state} />}</Answered>
     </section>
@@ -32,7 +32,6 @@ const isLoad = (r: Impact) => r.key.startsWith('bench_cmd_args.')
 
 function Found({ report, state }: { report: Impacts; state: State }) {
   const rows = report.impacts ?? []
-  const reach = reachOf(rows.flatMap((r) => [r.percent, r.low_percent, r.high_percent]))
   return (
     <>
       <div className="said">
@@ -44,8 +43,8 @@ function Found({ report, state }: { report: Impacts; state: State }) {
           {report.kind && ` The runs are ${report.kind}: the effects are not those of a real engine.`}
         </p>
       </div>
-      <Table name="Setting" rows={rows.filter((r) => !isLoad(r))} reach={reach} state={state} />
-      <Table name="Setting of the load" rows={rows.filter(isLoad)} reach={reach} state={state} />
+      <Table name="Setting" rows={rows.filter((r) => !isLoad(r))} state={state} />
+      <Table name="Setting of the load" rows={rows.filter(isLoad)} state={state} />
       {report.not_above_0 && report.not_above_0.length > 0 && (
         <p className="quiet">
           Changed from or to 0, of which there is no share: {report.not_above_0.map((n) => nameOf({ name: n })).join(', ')}.
@@ -60,7 +59,9 @@ function Found({ report, state }: { report: Impacts; state: State }) {
   )
 }
 
-function Table({ name, rows, reach, state }: { name: string; rows: Impact[]; reach: number; state: State }) {
+function Table({ name, rows, state }: { name: string; rows: Impact[]; state: State }) {
+  // Wide intervals of effects that are not shown would press the others together: they are cut.
+  const reach = reachOf(rows.flatMap((r) => (r.certainty === 'shown' ? [r.percent, r.low_percent, r.high_percent] : [r.percent])))
   if (rows.length === 0) return null
   return (
     <div className="scroll-x">

@@ -1,7 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { useMemo } from 'react'
-import type { Field, Scaling } from '../api'
-import { server } from '../http'
+import { useCallback, useMemo } from 'react'
+import { api, type Field, type Scaling } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { scalingOption } from '../charts/scaling'
@@ -12,20 +11,21 @@ import { FieldSelect } from '../parts/FieldSelect'
 import { RunLink } from '../parts/RunLink'
 import { loadOf, Settings } from '../parts/Settings'
 import { update, type State } from '../state'
-import { ranked, useMetric } from './metrics'
+import { useMetric, useRanked } from './metrics'
 
 const drawn = 8
-const growing = (f: Field) => ranked(f) && f.better === 'higher'
 
 /** How a metric grows with the number of GPUs, against the fewest of the same configuration. */
 export function ScalingView({ state, scheme }: { state: State; scheme: 'light' | 'dark' }) {
   const { fields } = useKnown()
   const asked = useMetric(state)
+  const accept = useRanked()
+  const growing = useCallback((f: Field) => accept(f) && f.better === 'higher', [accept])
   const metric = fields.get(asked)?.better === 'higher' ? asked : 'output_throughput'
   const field = fields.get(metric)
   const body = { filter: state.filter, metric }
   const got = useQuery({
-    queryKey: ['scaling', body], queryFn: ({ signal }) => server.scaling(body, signal), placeholderData: keepPreviousData, enabled: field !== undefined,
+    queryKey: ['scaling', body], queryFn: ({ signal }) => api.scaling(body, signal), placeholderData: keepPreviousData, enabled: field !== undefined,
   })
   const series = useMemo(() => got.data?.scalings ?? [], [got.data])
   const option = useMemo(() => field && scalingOption(series.slice(0, drawn), field, look(scheme)), [series, field, scheme])
@@ -39,10 +39,12 @@ export function ScalingView({ state, scheme }: { state: State; scheme: 'light' |
           <>
             <div className="said">
               <p className="verdict-line">{sentence(series, field)}</p>
-              <p className="quiet">
-                Efficiency is {field ? nameOf(field) : 'the metric'} per GPU as a share of that on the fewest GPUs, each number of GPUs at its best load.
-                {' '}Numbers are medians of valid runs.{data.kind && ` The runs are ${data.kind}: the numbers are not those of a real engine.`}
-              </p>
+              {series.length > 0 && (
+                <p className="quiet">
+                  Efficiency is {field ? nameOf(field) : 'the metric'} per GPU as a share of that on the fewest GPUs, each number of GPUs at its best load.
+                  {' '}Numbers are medians of valid runs.{data.kind && ` The runs are ${data.kind}: the numbers are not those of a real engine.`}
+                </p>
+              )}
               {series.some((s) => s.points.some((p) => p.low_load)) && (
                 <p className="warn">
                   Hollow points have no valid run at the loads of the other points. The line above leaves them out, since more load may do more.

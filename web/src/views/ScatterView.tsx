@@ -11,7 +11,6 @@ import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
 import { runIds } from '../ids'
 import { useDrawn } from '../marks'
-import { Verdict } from '../parts/Badge'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
 import { useOffer } from '../offer'
@@ -79,7 +78,7 @@ export function ScatterView({ state, answer, stale, scheme }: Props) {
       {frontier.error ? <Trouble error={frontier.error} /> : (
         <FrontierList
           points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)}
-          filtered={parts(state.filter).length > 0}
+          colour={field(colour)} filtered={parts(state.filter).length > 0}
         />
       )}
     </section>
@@ -166,12 +165,13 @@ interface ListProps {
   x: Field | undefined
   y: Field | undefined
   label: Field | undefined
+  colour: Field | undefined
   filtered: boolean
 }
 
-const FrontierList = memo(function FrontierList({ points, kind, x, y, label, filtered }: ListProps) {
+const FrontierList = memo(function FrontierList({ points, kind, x, y, label, colour, filtered }: ListProps) {
   const { options, fields } = useKnown()
-  const ofAll = useOffer().frontier === 'of all runs'
+  const ofAll = useOffer().statistics === 'of all runs'
   if (ofAll && filtered) return <p className="caption quiet">The frontier of this page is of all its {plural(options.runs, 'run')}: clear the filter to see it.</p>
   if (ofAll && points.length === 0) {
     const names = options.defaults.metrics.map((n) => nameOf(fields.get(n) ?? { name: n })).join(', ')
@@ -180,12 +180,13 @@ const FrontierList = memo(function FrontierList({ points, kind, x, y, label, fil
   if (points.length === 0 || !x || !y) return null
   return (
     <details className="below" open>
-      <summary>Frontier{ofAll && ` of all ${plural(options.runs, 'run')} of this page`}: {plural(points.length, 'valid run')} that no other valid {kind} run beats in both</summary>
+      <summary>Frontier{ofAll && ` of all ${plural(options.runs, 'run')} of this page`}: {plural(points.length, kind ? `valid ${kind} run` : 'valid run')} that no other beats in both</summary>
       <div className="scroll">
         <table className="list">
           <thead>
             <tr>
-              <th scope="col">Run</th><th scope="col">Verdict</th>
+              <th scope="col">Run</th>
+              {colour && <th scope="col">{nameOf(colour)}</th>}
               {label && label.name !== 'case' && <th scope="col">{nameOf(label)}</th>}
               <th scope="col" className="num">{withUnit(x)}</th><th scope="col" className="num">{withUnit(y)}</th>
             </tr>
@@ -194,7 +195,7 @@ const FrontierList = memo(function FrontierList({ points, kind, x, y, label, fil
             {points.map((p) => (
               <tr key={p.id}>
                 <th scope="row"><a href={link({ view: 'run', run: p.id })} onClick={(e) => follow(e, { view: 'run', run: p.id })}>{p.name}</a></th>
-                <td><Verdict verdict={p.verdict} kind={p.kind} /></td>
+                {colour && <td>{formatValue(p.colour, colour)}</td>}
                 {label && label.name !== 'case' && <td>{formatValue(p.label, label)}</td>}
                 <td className="num">{formatValue(p.x, x)}</td><td className="num">{formatValue(p.y, y)}</td>
               </tr>

@@ -27,8 +27,8 @@ export function TrendView({ state, scheme }: { state: State; scheme: 'light' | '
       <div className="tools">
         <FieldSelect label="Metric" value={metric} choose={(n) => update({ metric: n ?? undefined })} accept={ranked} w={220} />
         <FieldSelect
-          label="A series has runs of a test with equal" value={state.by} choose={(n) => update({ by: n ?? undefined })} accept={settings}
-          clearable placeholder="settings, all of them" w={240}
+          label="One series for each test and" value={state.by} choose={(n) => update({ by: n ?? undefined })} accept={settings}
+          clearable placeholder="whole configuration" w={240}
         />
       </div>
       <Answered got={got} what="the series">{(data) => <Found got={data} scheme={scheme} />}</Answered>
@@ -52,7 +52,7 @@ function Found({ got, scheme }: { got: Trends; scheme: 'light' | 'dark' }) {
     <>
       {trends.length === 0
         ? <p className="quiet">No series: a series needs several valid runs of one test and configuration. Widen the filter, or choose a setting above.</p>
-        : <Falls changes={changes} nearby={nearby} series={order.length} name={name} />}
+        : <Falls changes={changes} nearby={nearby} series={trends.length - short.length} metric={trends[0]?.metrics[0]?.name ?? ''} name={name} />}
       {order.slice(0, most).map((i) => {
         const trend = trends[i]
         return trend && (
@@ -74,12 +74,13 @@ function Found({ got, scheme }: { got: Trends; scheme: 'light' | 'dark' }) {
 interface FallsProps {
   changes: Change[]
   nearby: Map<string, string>
-  series: number
+  series: number // with enough data
+  metric: string
   name: (i: number) => string | undefined
 }
 
 /** What got worse, the newest first: the answer before the charts. */
-function Falls({ changes, nearby, series, name }: FallsProps) {
+function Falls({ changes, nearby, series, metric, name }: FallsProps) {
   const { fields } = useKnown()
   const time = ({ c, points }: Change) => points[c.index]?.time ?? 0
   const falls = changes.filter(({ c, m }) => fell(c, m)).sort((a, b) => time(b) - time(a))
@@ -93,7 +94,7 @@ function Falls({ changes, nearby, series, name }: FallsProps) {
   return (
     <div className="said">
       <p className="verdict-line">{series === 0 ? 'No series has enough data to find a change in.' : (
-        `${changes[0]?.m.name ?? 'Metric'}: ${plural(sure, 'significant regression').replace(/^0/, 'no')} and ${plural(better, 'improvement').replace(/^0/, 'no')} in ${series} series.`
+        `${metric}: ${plural(sure, 'significant regression').replace(/^0/, 'no')} and ${plural(better, 'improvement').replace(/^0/, 'no')} in ${series} series.`
       )}</p>
       {falls.length > 0 && (
         <ul className="falls">

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import type { UploadFile, UploadJob } from '../api'
 import { useKnown } from '../data'
-import { formatBytes, formatTime, plural } from '../format'
+import { formatBytes, formatTime, plural, withHints } from '../format'
 import { server, upload } from '../http'
 import { RunLink } from '../parts/RunLink'
 import { Token } from '../parts/Token'
@@ -154,12 +154,8 @@ function OneFile({ f }: { f: UploadFile }) {
   )
 }
 
-/** Why a file was refused, without its name, which is beside it; a hint on a line of its own. */
-function reason(f: UploadFile): string[] {
-  const text = f.error ?? ''
-  const [why = '', ...hints] = (text.startsWith(`${f.name}: `) ? text.slice(f.name.length + 2) : text).split(/\s+(?=hint: )/)
-  return [why, ...hints].map((l) => l.charAt(0).toUpperCase() + l.slice(1))
-}
+/** Why a file was refused, without its name, which is beside it. */
+const reason = (f: UploadFile) => withHints((f.error ?? '').replace(`${f.name}: `, ''))
 
 function totals(files: UploadFile[]): Map<string, number> {
   const sum = new Map<string, number>()
