@@ -31,7 +31,7 @@ import (
 // columns that were read from it. It reports what it took to store the runs and to read them as well.
 // PROFLLM_BENCH_STORE names a store that is asked instead, and filled if it is empty.
 //
-// covers: PERF-1
+// covers: PERF-1, SM-2
 func BenchmarkStore(b *testing.B) {
 	if place := os.Getenv("PROFLLM_BENCH_STORE"); place != "" {
 		benchmarkStore(b, place)
