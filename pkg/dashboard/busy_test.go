@@ -108,10 +108,12 @@ func TestThousandUploadsAtOnce(t *testing.T) {
 // While all places are taken by clients that send nothing, another is told to come again; afterwards it is served.
 func TestPlacesThatAreTaken(t *testing.T) {
 	s := start(t, t.TempDir(), config{opts: dashboard.Options{AtOnce: 2, Patience: 2 * time.Second}})
+	var silent []net.Conn
 	for range 2 {
 		c, err := net.Dial("tcp", s.addr)
 		require.NoError(t, err)
 		defer c.Close()
+		silent = append(silent, c)
 		_, err = fmt.Fprintf(c, "POST /api/upload/raw HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n", s.addr)
 		require.NoError(t, err)
 	}
@@ -127,6 +129,10 @@ func TestPlacesThatAreTaken(t *testing.T) {
 		default:
 			t.Fatalf("%d %s", status, answer)
 		}
+	}
+	for _, c := range silent { // the server ends them, whether or not they had a place in time
+		_, err := io.Copy(io.Discard, c)
+		require.NoError(t, err)
 	}
 	s.well()
 }
