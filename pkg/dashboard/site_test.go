@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,6 +52,7 @@ type config struct {
 // start starts a server that ends with the test, or by end. A server of the same box has its store and spool.
 func start(t *testing.T, box string, c config) *site {
 	t.Helper()
+	runtime.GC() // what earlier tests left is none of this server's memory
 	s := &site{t: t, box: box}
 	if c.store == "" {
 		c.store = filepath.Join(box, "runs.db")
