@@ -10,9 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +20,6 @@ import (
 	"github.com/profllm/profllm/pkg/filter"
 	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/query"
-	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/store"
 	"github.com/profllm/profllm/pkg/synthetic"
 )
@@ -78,17 +75,7 @@ func benchmarkStore(b *testing.B, place string) {
 // fillMadeUp stores runs in batches as an upload does, and says how long the store took.
 func fillMadeUp(b *testing.B, s *store.Store, n int) (took time.Duration) {
 	g := synthetic.New(1, n, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
-	for from := 0; from < n; from += batch {
-		runs := make([]records.Run, min(batch, n-from))
-		var group sync.WaitGroup
-		for part := range runtime.GOMAXPROCS(0) {
-			group.Go(func() {
-				for i := part; i < len(runs); i += runtime.GOMAXPROCS(0) {
-					runs[i] = g.Run(from + i)
-				}
-			})
-		}
-		group.Wait()
+	for runs := range made(n, g.Run) {
 		began := time.Now()
 		_, err := s.Put(b.Context(), runs)
 		require.NoError(b, err)
@@ -169,6 +156,7 @@ func (a *asker) newest(n int) *field.Value {
 	text, _ := a.ask("/api/filters/apply", query.Query{Rows: &query.Rows{Fields: []string{"timestamp"}, Offset: n - 1, Limit: 1}})
 	var got query.Answer
 	require.NoError(a.b, json.Unmarshal(text, &got))
+	require.GreaterOrEqual(a.b, got.Matches, n, "PROFLLM_BENCH_RUNS is too small")
 	return &got.Rows.Columns[0][0]
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"iter"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -14,10 +15,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/columns"
-	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/store"
 	"github.com/profllm/profllm/pkg/synthetic"
 )
+
+// made makes values up by all processors, in batches as an upload has them.
+func made[T any](n int, one func(i int) T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for from := 0; from < n; from += batch {
+			list := make([]T, min(batch, n-from))
+			var group sync.WaitGroup
+			for part := range runtime.GOMAXPROCS(0) {
+				group.Go(func() {
+					for i := part; i < len(list); i += runtime.GOMAXPROCS(0) {
+						list[i] = one(from + i)
+					}
+				})
+			}
+			group.Wait()
+			if !yield(list) {
+				return
+			}
+		}
+	}
+}
 
 // madeUp are made-up runs in memory, as many as PROFLLM_BENCH_RUNS says, over a store without any: their
 // records alone would be 5 GB.
@@ -27,17 +48,7 @@ func madeUp(b *testing.B) *Live {
 	require.NoError(b, err)
 	b.Cleanup(func() { s.Close() })
 	g, t := synthetic.New(1, n, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)), columns.New()
-	for from := 0; from < n; from += batch {
-		runs := make([]query.Run, min(batch, n-from))
-		var group sync.WaitGroup
-		for part := range runtime.GOMAXPROCS(0) {
-			group.Go(func() {
-				for i := part; i < len(runs); i += runtime.GOMAXPROCS(0) {
-					runs[i] = g.Query(from + i)
-				}
-			})
-		}
-		group.Wait()
+	for runs := range made(n, g.Query) {
 		t.PutAll(runs)
 	}
 	return &Live{Store: s, table: t}

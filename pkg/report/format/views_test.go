@@ -36,8 +36,8 @@ func digest(script string) string {
 	return "sha256-" + strings.ReplaceAll(base64.StdEncoding.EncodeToString(sum[:]), "+", "&#43;")
 }
 
-// The page with views is the page without them, a link, a style, a script and data. What web/ builds, and the data,
-// are marks in the golden file.
+// The page with views is the page without them, a link, a style, a script and data. What web/ builds, the data, and
+// the style that both pages have are marks in the golden file.
 //
 // covers: CD-34
 func TestPageWithViews(t *testing.T) {
@@ -45,11 +45,18 @@ func TestPageWithViews(t *testing.T) {
 	require.NoError(t, err)
 	inTemp(t)
 	night(t)
-	html, data := withViews(t, report.Build(load(t, "results"), report.Options{}))
+	r := report.Build(load(t, "results"), report.Options{})
+	html, data := withViews(t, r)
+	style := regexp.MustCompile(`(?s)<style id="report-style">(.*?)</style>`).FindStringSubmatch(html)
+	require.NotNil(t, style)
+	var plain bytes.Buffer
+	require.NoError(t, format.Page{}.Write(&plain, r))
+	require.Contains(t, plain.String(), "<style>"+style[1]+"</style>")
 	require.Contains(t, html, digest(inline.Script), "the policy lets the script of the views run")
 	got := html
 	for text, mark := range map[string]string{
 		inline.Script: "SCRIPT", inline.Style: "STYLE", data: "DATA", digest(inline.Script): "sha256-OF-SCRIPT",
+		style[1]: "STYLE-OF-BOTH",
 	} {
 		require.Equal(t, 1, strings.Count(got, text), mark)
 		got = strings.Replace(got, text, mark, 1)
