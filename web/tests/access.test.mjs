@@ -1,19 +1,9 @@
 // Keyboard, screen readers, contrast, narrow screens.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import test from 'node:test'
-import { ask, browser, matches, open, serve } from './page.mjs'
+import { ask, browser, matches, open, serve, violations } from './page.mjs'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const names = ['table', 'scatter', 'trend', 'impact', 'scaling', 'capacity', 'compare', 'run', 'upload']
-
-/** Violations of the rules of WCAG 2.1 A and AA, and of good practice. */
-async function violations(page) {
-  await page.evaluate(axe)
-  const { violations: found } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
-  return found.map((v) => `${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`)
-}
 
 test('access', async (t) => {
   const { address } = await serve(t, ['--demo'])

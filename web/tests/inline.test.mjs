@@ -1,12 +1,10 @@
 // The report's page as a file: without a server, a network, or a request of any kind.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import test from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { browser, matches } from './page.mjs'
+import { browser, matches, violations } from './page.mjs'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const large = pathToFileURL(process.env.PROFLLM_PAGE).href // of 2,000 runs
 const small = pathToFileURL(process.env.PROFLLM_SMALL_PAGE).href // of 8: axe looks at every cell
 
@@ -31,12 +29,6 @@ async function open(t, b, hash = '', { address = large, ...options } = {}) {
 const views = (page) => page.locator('#root')
 
 const facet = (page, name) => views(page).locator('.facet').filter({ has: page.locator('.facet-name', { hasText: name }) })
-
-async function violations(page, within) {
-  await page.evaluate(axe)
-  const { violations: found } = await page.evaluate((within) => window.axe.run(within ?? document, { resultTypes: ['violations'] }), within)
-  return found.map((v) => `${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`)
-}
 
 test('inline', async (t) => {
   const b = await browser(t)
@@ -105,7 +97,7 @@ test('inline', async (t) => {
   await t.test('the scatter draws the runs and the frontier of all', async (t) => {
     const page = await open(t, b, '#explore?view=scatter')
     await page.locator('.chart canvas').waitFor()
-    await views(page).getByText(/^Frontier of all 2,000 runs of this page: \d+ valid runs/).waitFor()
+    await views(page).getByText(/^Frontier of all 2,000 runs of this page: \d+ valid simulated runs/).waitFor()
     assert.ok(await page.locator('.below tbody tr').count() > 1)
     await views(page).getByRole('button', { name: 'suspect' }).click()
     await views(page).getByText('clear the filter to see it').waitFor()

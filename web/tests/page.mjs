@@ -1,11 +1,14 @@
 // What the tests of the page share: a server, a browser, and what a page must never do.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { chromium } from 'playwright-core'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 export const program = process.env.PROFLLM ?? 'profllm'
 const browserPath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync)
@@ -86,4 +89,15 @@ export async function ask(address, path, body) {
   })
   assert.ok(answer.ok, `${path}: ${answer.status} ${await answer.clone().text()}`)
   return answer.json()
+}
+
+/**
+ * Violations of the rules of WCAG 2.1 A and AA, and of good practice, in a page or what a selector finds. What fades in
+ * is looked at when it is there: before, its contrast is that of a shadow.
+ */
+export async function violations(page, within) {
+  await page.waitForFunction(() => document.getAnimations().every((a) => a.playState === 'finished' || a.effect?.getComputedTiming().iterations === Infinity))
+  await page.evaluate(axe)
+  const { violations: found } = await page.evaluate((within) => window.axe.run(within ?? document, { resultTypes: ['violations'] }), within)
+  return found.map((v) => `${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`)
 }
