@@ -103,6 +103,7 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	a.logf("dashboard of %s at http://%s/", quantity.Count(n, "run"), l.Addr())
+	endsByItself.Store(true) // requests and uploads that are under way
 	return dashboard.New(live, o).Serve(ctx, l)
 }
 

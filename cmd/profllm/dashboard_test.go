@@ -28,7 +28,7 @@ import (
 	"github.com/profllm/profllm/pkg/upload"
 )
 
-// page is a dashboard that runs.
+// page is a dashboard, or another server, that runs.
 type page struct {
 	t    *testing.T
 	url  string
@@ -36,13 +36,18 @@ type page struct {
 	said *lockedBuffer
 }
 
-var addressSaid = regexp.MustCompile(`http://[^/\s]+`)
+var addressSaid = regexp.MustCompile(`(?:http://|address=)([^/\s]+)`)
 
 // startDashboard starts a dashboard and waits until it serves.
 func startDashboard(t *testing.T, dir string, env []string, args ...string) *page {
 	t.Helper()
-	p := &page{t: t, said: &lockedBuffer{}}
-	p.cmd = command(dir, env, append([]string{"dashboard", "serve", "--address", "127.0.0.1:0"}, args...)...)
+	return startListening(t, command(dir, env, append([]string{"dashboard", "serve", "--address", "127.0.0.1:0"}, args...)...))
+}
+
+// startListening starts a server and waits until it says where it serves.
+func startListening(t *testing.T, cmd *exec.Cmd) *page {
+	t.Helper()
+	p := &page{t: t, cmd: cmd, said: &lockedBuffer{}}
 	p.cmd.Stderr = p.said
 	require.NoError(t, p.cmd.Start())
 	t.Cleanup(func() {
@@ -50,17 +55,20 @@ func startDashboard(t *testing.T, dir string, env []string, args ...string) *pag
 		p.cmd.Wait()
 	})
 	await.True(t, func() bool {
-		p.url = addressSaid.FindString(p.said.String())
-		return p.url != ""
-	}, "the dashboard says where it serves")
+		said := addressSaid.FindStringSubmatch(p.said.String())
+		if said != nil {
+			p.url = "http://" + said[1]
+		}
+		return said != nil
+	}, "the server says where it serves")
 	return p
 }
 
-// stop ends the dashboard as a service manager does.
+// stop ends the dashboard as a service manager does, which takes another exit code than 0 for a failure.
 func (p *page) stop() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	p.cmd.Wait()
+	require.NoError(p.t, p.cmd.Wait(), p.said.String())
 }
 
 // ask sends a request and reads the answer, which must be a success.

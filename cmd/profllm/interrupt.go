@@ -37,8 +37,8 @@ func endSoon(argv []string, jobID string) {
 	os.Exit(exitInterrupted)
 }
 
-// endsByItself is set by a verb that has to stop servers, or a client, which take their time. A second signal
-// ends it at once, and its job ends without it.
+// endsByItself is set by a verb that has to stop servers, or a client, which take their time, and by one that
+// lets its own requests end. A second signal ends it at once, and its job ends without it.
 var endsByItself atomic.Bool
 
 // longPatience is how long such a verb has: its engines, and then the hooks behind them.

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,4 +220,88 @@ func readBytes(pid int) (n int64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	fmt.Sscanf(string(text), "rchar: %d", &n)
 	return n
+}
+
+// A server that is told to end answers the requests that it has begun, although that takes longer than the
+// patience with a verb that hangs.
+func TestServersLetRequestsEnd(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(t *testing.T) (p *page, finish func()){
+		"dashboard": halfAnUpload, "proxy": askThroughProxy,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, finish := begin(t)
+			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+			await.True(t, func() bool {
+				c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+				if err == nil {
+					c.Close()
+				}
+				return err != nil
+			}, "it takes no new calls")
+			time.Sleep(patience + patience/2)
+			finish()
+			require.NoError(t, p.cmd.Wait(), p.said.String())
+		})
+	}
+}
+
+// halfAnUpload sends half of a record to a dashboard, which has begun to read it.
+func halfAnUpload(t *testing.T) (p *page, finish func()) {
+	dir := t.TempDir()
+	id := writeRecords(t, filepath.Join(dir, "results"), 1)[0]
+	data, err := os.ReadFile(filepath.Join(dir, "results", id, "result.json"))
+	require.NoError(t, err)
+	p = startDashboard(t, dir, nil, "--store", "runs.db")
+	c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	fmt.Fprintf(c, "POST /api/upload/raw HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(data))
+	answers := bufio.NewReader(c)
+	line, err := answers.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "HTTP/1.1 100 Continue\r\n", line)
+	_, err = answers.ReadString('\n')
+	require.NoError(t, err)
+	_, err = c.Write(data[:len(data)/2])
+	require.NoError(t, err)
+	return p, func() {
+		_, err := c.Write(data[len(data)/2:])
+		require.NoError(t, err)
+		got, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		got.Body.Close()
+		require.Equal(t, http.StatusAccepted, got.StatusCode)
+	}
+}
+
+// askThroughProxy has a proxy wait for a server, which has the request.
+func askThroughProxy(t *testing.T) (p *page, finish func()) {
+	begun, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			close(begun)
+			<-answer
+		}
+		io.WriteString(w, "{}")
+	}))
+	t.Cleanup(server.Close)
+	p = startListening(t, command(t.TempDir(), nil, "proxy", "--server", server.URL, "--host", "127.0.0.1", "--port", "0"))
+	codes := make(chan int, 1)
+	go func() {
+		got, err := http.Post(p.url+"/v1/completions", "application/json", strings.NewReader(`{"model":"m"}`))
+		if err != nil {
+			codes <- 0
+			return
+		}
+		got.Body.Close()
+		codes <- got.StatusCode
+	}()
+	<-begun
+	return p, func() {
+		close(answer)
+		require.Equal(t, http.StatusOK, <-codes)
+	}
 }

@@ -31,5 +31,6 @@ func serveProxy(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	o.Logger.Info("profllm proxy", "address", l.Addr().String(), "prefill", o.Prefill, "decode", o.Decode,
 		"servers", o.Servers)
+	endsByItself.Store(true) // requests that are under way have --grace
 	return p.Serve(ctx, l)
 }
