@@ -9,6 +9,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/filter"
 	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
@@ -19,6 +20,7 @@ type compareInput struct {
 		Runs    []string       `json:"runs,omitempty" maxItems:"10" doc:"ids of two to ten runs"`
 		First   *filter.Filter `json:"a,omitempty" doc:"the baseline: the runs that meet this filter"`
 		Second  *filter.Filter `json:"b,omitempty" doc:"the runs that are compared with it"`
+		Names   []string       `json:"names,omitempty" minItems:"2" maxItems:"2" doc:"what the answer calls the runs of a and of b; default: the first, the second"`
 		Metrics []string       `json:"metrics,omitempty" doc:"default: throughput, TTFT, TPOT and accuracy"`
 	}
 }
@@ -41,7 +43,7 @@ func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer,
 	case err != nil:
 		return nil, refused(err)
 	case b.First != nil && b.Second != nil:
-		return d.compareSets(ctx, b.First, b.Second, metrics)
+		return d.compareSets(ctx, in, metrics)
 	case len(b.Runs) < 2:
 		return nil, huma.Error422UnprocessableEntity("name two to ten runs, or filters a and b")
 	}
@@ -90,10 +92,10 @@ func idsByDir(r *report.Report, ids []string, runs []records.Run) map[string]str
 	return named
 }
 
-func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, metrics []metric.Metric) (*compareAnswer, error) {
+func (d *Server) compareSets(ctx context.Context, in *compareInput, metrics []metric.Metric) (*compareAnswer, error) {
 	var sides [2][]records.Run
 	var ids []string
-	for i, f := range []*filter.Filter{first, second} {
+	for i, f := range []*filter.Filter{in.Body.First, in.Body.Second} {
 		runs, err := d.these(ctx, f)
 		if err != nil {
 			return nil, err
@@ -105,16 +107,40 @@ func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, 
 			ids = append(ids, run.ID)
 		}
 	}
-	r, err := report.Pair(sides[0], sides[1], metrics)
+	names := namesOf(in.Body.Names)
+	r, err := report.PairNamed(sides[0], sides[1], metrics, names)
 	if err != nil && !errors.Is(err, report.ErrNoPair) {
 		return nil, refused(err)
 	}
 	a := &compareAnswer{}
 	a.Body.Report, a.Body.Said, a.Body.IDs = r, format.Paragraphs(r), idsByDir(r, ids, slices.Concat(sides[:]...))
 	if err != nil {
-		a.Body.Said = append([]format.Paragraph{{Heading: err.Error(), Lines: r.Notes}}, a.Body.Said...)
+		a.Body.Said = append([]format.Paragraph{{Heading: noPair(names), Lines: r.Notes}}, a.Body.Said...)
 	}
 	return a, nil
+}
+
+// namesOf are the names of two sets, of at most 100 characters each: they are written into every sentence.
+func namesOf(list []string) report.Names {
+	var short [2]string
+	for i, name := range list[:min(len(list), 2)] {
+		name = printable.Line(name)
+		if r := []rune(name); len(r) > mostName {
+			name = string(r[:mostName]) + "…"
+		}
+		short[i] = name
+	}
+	return report.Names{First: short[0], Second: short[1]}
+}
+
+const mostName = 100
+
+// noPair says of two sets what ErrNoPair says.
+func noPair(n report.Names) string {
+	if n.First == "" || n.Second == "" {
+		return report.ErrNoPair.Error()
+	}
+	return "no run of " + n.First + " has a partner in " + n.Second
 }
 
 func metricsOf(names []string) ([]metric.Metric, error) {

@@ -105,6 +105,18 @@ func TestFields(t *testing.T) {
 	require.ErrorContains(t, err, "median_ttft_ms")
 }
 
+// covers: DASH-2
+func TestCauseLine(t *testing.T) {
+	for want, f := range map[string]*result.Failure{
+		"": nil, "CUDA out of memory": {Cause: "cuda-oom", Line: "CUDA out of memory", Tail: []string{"bye"}},
+		"last": {Cause: "unknown", Tail: []string{"first", "last"}},
+	} {
+		r := resulttest.Good()
+		r.Failure = f
+		require.Equal(t, field.OfText(want), valueOf(field.Of(&records.Run{Result: r}), "cause_line"))
+	}
+}
+
 func valueOf(cells []field.Cell, name string) field.Value {
 	for _, c := range cells {
 		if c.Field.Name == name {

@@ -73,7 +73,20 @@ func verdicts() []*Field {
 			}
 			return r.Failure.Cause
 		})),
+		about(Validity, Text, "cause_line", "log line that shows the cause of the failure; the last of the log if the cause is unknown",
+			textOf(causeLine)),
 	}
+}
+
+// causeLine is the line to look at first after a failure.
+func causeLine(r *result.Result) string {
+	if r.Failure == nil {
+		return ""
+	}
+	if tail := r.Failure.Tail; r.Failure.Line == "" && len(tail) > 0 {
+		return tail[len(tail)-1]
+	}
+	return r.Failure.Line
 }
 
 func places() []*Field {

@@ -118,7 +118,11 @@ func apartFrom(r *records.Run, by []string) string {
 
 // sayChanges tells what changed: between two sets of runs, or between groups.
 func (r *Report) sayChanges() {
-	r.sayJudgements(r.Judgements, "the second", "the first")
+	first, second := "the first", "the second"
+	if len(r.Judgements) > 0 {
+		first, second = r.Judgements[0].Called()
+	}
+	r.sayJudgements(r.Judgements, second, first)
 	var alone []string
 	for i := range r.Changes {
 		c := &r.Changes[i]
@@ -169,9 +173,9 @@ func (j *Judgement) text(second, first string) string {
 	case len(j.NotComparable) > 0:
 		return fmt.Sprintf("%s: %s: %s.", head, j.Verdict, j.NotComparable[0])
 	case len(j.First.Runs) == 0:
-		return fmt.Sprintf("%s: %s: the first has no run that can be a baseline.", head, j.Verdict)
+		return fmt.Sprintf("%s: %s: %s has no run that can be a baseline.", head, j.Verdict, first)
 	case len(j.Second.Runs) == 0:
-		return fmt.Sprintf("%s: %s: the second has no run that can be compared.", head, j.Verdict)
+		return fmt.Sprintf("%s: %s: %s has no run that can be compared.", head, j.Verdict, second)
 	case len(j.Metrics) == 0:
 		return fmt.Sprintf("%s: %s.", head, j.Verdict)
 	}

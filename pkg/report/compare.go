@@ -151,9 +151,15 @@ var ErrNoPair = errors.New("no run of the first has a partner in the second")
 // numbers prove is judged; metrics are what is judged, nil for the usual ones. Tests
 // without a partner are notes. Simulated and measured runs are never compared.
 func Pair(a, b []records.Run, metrics []metric.Metric) (*Report, error) {
+	return PairNamed(a, b, metrics, Names{})
+}
+
+// PairNamed is Pair of two sets that have names.
+func PairNamed(a, b []records.Run, metrics []metric.Metric, names Names) (*Report, error) {
 	first, second := sets(a), sets(b)
 	only := len(first) == 1 && len(second) == 1
-	return hold(first, second, question{metrics: metrics}, func(x, y set) bool { return only || x.name == y.name })
+	q := question{metrics: metrics, names: names}
+	return hold(first, second, q, func(x, y set) bool { return only || x.name == y.name })
 }
 
 // hold judges the sets that belong together.
@@ -163,10 +169,11 @@ func hold(first, second []set, q question, together func(x, y set) bool) (*Repor
 		q.metrics = metric.Usual
 	}
 	taken := map[string]bool{}
+	one, two := q.names.orOrder()
 	for _, x := range first {
 		at := slices.IndexFunc(second, func(y set) bool { return together(x, y) })
 		if at < 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the first (%s)", x.title, x.runs[0].Dir))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in %s (%s)", x.title, one, x.runs[0].Dir))
 			continue
 		}
 		y := second[at]
@@ -177,7 +184,7 @@ func hold(first, second []set, q question, together func(x, y set) bool) (*Repor
 	}
 	for _, y := range second {
 		if !taken[y.name] {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in the second (%s)", y.title, y.runs[0].Dir))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: only in %s (%s)", y.title, two, y.runs[0].Dir))
 		}
 	}
 	if len(r.Judgements) == 0 {

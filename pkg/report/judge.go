@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -88,9 +89,10 @@ func tally(count map[Outcome]int) string {
 
 // Side is one set of runs.
 type Side struct {
-	Runs []string `json:"runs"`          // directories
-	Key  string   `json:"key,omitempty"` // of what they measure; runs of another are not like them
-	Jobs int      `json:"jobs"`          // starts of the server that the runs shared
+	Name string   `json:"name,omitempty"` // as the caller calls it; see Names
+	Runs []string `json:"runs"`           // directories
+	Key  string   `json:"key,omitempty"`  // of what they measure; runs of another are not like them
+	Jobs int      `json:"jobs"`           // starts of the server that the runs shared
 	// MedianRun is the directory of the run with the median throughput: the one to
 	// look into, and to show, because medians of each field are of no run.
 	MedianRun string   `json:"median_run,omitempty"`
@@ -219,6 +221,21 @@ type question struct {
 	asked   bool // by name: one that no run has is reported as well
 	one     bool // each set is one run, asked for by name
 	pairs   bool // the sets were made in pairs, told by the iteration
+	names   Names
+}
+
+// Names are what two sets of runs are called, such as "H100" and "H200". Without a name a set is "the
+// first" or "the second".
+type Names struct{ First, Second string }
+
+// orOrder are the names, or else the places.
+func (n Names) orOrder() (first, second string) {
+	return cmp.Or(n.First, "the first"), cmp.Or(n.Second, "the second")
+}
+
+// Called are the names of the two sides as a sentence has them.
+func (j *Judgement) Called() (first, second string) {
+	return Names{j.First.Name, j.Second.Name}.orOrder()
 }
 
 // judge compares two sets of runs of one kind; conclude gives the verdicts. A suspect
@@ -231,7 +248,8 @@ func judge(test string, a, b []*records.Run, q question) (*Judgement, error) {
 	}
 	for i, side := range [][]*records.Run{j.a, j.b} {
 		for _, line := range mixed(side) {
-			j.Mixed = append(j.Mixed, []string{"first: ", "second: "}[i]+line)
+			name := []string{cmp.Or(q.names.First, "first"), cmp.Or(q.names.Second, "second")}[i]
+			j.Mixed = append(j.Mixed, name+": "+line)
 		}
 	}
 	if j.NotComparable, j.Differs = unlike(j.a, j.b); len(j.NotComparable) > 0 {
@@ -266,6 +284,7 @@ func (j *Judgement) take(a, b []*records.Run, q question) {
 		j.a, j.b = first, second
 	}
 	j.First, j.Second = sideOf(j.a, apartA), sideOf(j.b, apartB)
+	j.First.Name, j.Second.Name = q.names.First, q.names.Second
 }
 
 // test adds what the numbers of a metric say, without a verdict yet.
@@ -279,7 +298,7 @@ func (j *Judgement) test(m metric.Metric, q question) error {
 		return nil
 	}
 	if len(first) == 0 || len(second) == 0 {
-		v, err := lacking(m, j.a, j.b)
+		v, err := j.lacking(m)
 		if err == nil {
 			j.Metrics = append(j.Metrics, *v)
 		}

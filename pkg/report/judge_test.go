@@ -56,6 +56,25 @@ func TestRunsNeededAreWithinReach(t *testing.T) {
 	require.Contains(t, text(t, r), "needed for a verdict on Throughput (tok/s): 11 valid runs per side")
 }
 
+// Names of sets stand wherever the first and the second would.
+func TestPairNamed(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 3, 1000, 50, 1)
+	runsOf(t, "two", 3, 985, 50, 1)
+	r, err := report.PairNamed(load(t, "one"), load(t, "two"), nil, report.Names{First: "H100", Second: "H200"})
+	require.NoError(t, err)
+	said := text(t, r)
+	require.Contains(t, said, "H200 against H100")
+	require.Contains(t, said, "\nH100: 3 runs")
+	require.Contains(t, said, "missing: 3 in H100, 3 in H200")
+	require.NotContains(t, said, "in the first")
+	require.Equal(t, "H200", r.Judgements[0].Second.Name)
+
+	r, err = report.PairNamed(load(t, "one"), nil, nil, report.Names{First: "H100"})
+	require.ErrorIs(t, err, report.ErrNoPair)
+	require.Contains(t, r.Notes[0], "only in H100 (")
+}
+
 // covers: PL-Q3, PL-Q4, PL-Q5, PL-Q9, PL-Q15
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {

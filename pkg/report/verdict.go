@@ -80,14 +80,15 @@ type Spread struct {
 }
 
 // lacking is the verdict on a metric that a side has no number of.
-func lacking(m metric.Metric, a, b []*records.Run) (*MetricVerdict, error) {
+func (j *Judgement) lacking(m metric.Metric) (*MetricVerdict, error) {
+	first, second := j.Called()
 	v := &MetricVerdict{Metric: m, Floor: m.Floor()}
 	var without []string
 	for _, side := range []struct {
 		name string
 		runs []*records.Run
 		to   *Spread
-	}{{"the first", a, &v.First}, {"the second", b, &v.Second}} {
+	}{{first, j.a, &v.First}, {second, j.b, &v.Second}} {
 		numbers := numbersOf(m, side.runs)
 		if len(numbers) > 0 {
 			var err error

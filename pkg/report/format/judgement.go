@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ func judgementBlock(j *report.Judgement) block {
 	for _, u := range j.NotComparable {
 		b.say("not comparable: %s", u)
 	}
-	b.saySide("first", j.First)
-	b.saySide("second", j.Second)
+	b.saySide(cmp.Or(printable.Line(j.First.Name), "first"), j.First)
+	b.saySide(cmp.Or(printable.Line(j.Second.Name), "second"), j.Second)
 	b.sayMetrics(j)
 	b.sayCauses(j)
 	b.sayNeeded(j)
@@ -49,6 +50,12 @@ func changeBlock(c *report.Change, j *report.Judgement) block {
 	b := judgementBlock(j)
 	b.heading += printable.Line(" (" + c.Second + " against " + c.First + ")")
 	return b
+}
+
+// called are the names of the sides.
+func called(j *report.Judgement) (first, second string) {
+	first, second = j.Called()
+	return printable.Line(first), printable.Line(second)
 }
 
 // saySide tells which runs of a side count.
@@ -91,8 +98,9 @@ func (b *block) sayMetrics(j *report.Judgement) {
 			b.say("not compared: %s: %s", title(v.Metric), v.Lacks)
 		}
 		if a := v.Answers; a != nil {
-			b.say("the same %d questions: %d right only in the first, %d only in the second: p %.3g, %s",
-				a.Questions, a.OnlyFirst, a.OnlySecond, *v.P, v.Verdict)
+			one, two := called(j)
+			b.say("the same %d questions: %d right only in %s, %d only in %s: p %.3g, %s",
+				a.Questions, a.OnlyFirst, one, a.OnlySecond, two, *v.P, v.Verdict)
 		}
 	}
 }
@@ -126,8 +134,9 @@ func (b *block) sayCauses(j *report.Judgement) {
 func (b *block) sayNeeded(j *report.Judgement) {
 	if j.RunsNeeded > 0 {
 		first, second := j.Missing()
-		b.say("needed for a verdict%s: %d valid runs per side; missing: %d in the first, %d in the second",
-			needing(j), j.RunsNeeded, first, second)
+		one, two := called(j)
+		b.say("needed for a verdict%s: %d valid runs per side; missing: %d in %s, %d in %s",
+			needing(j), j.RunsNeeded, first, one, second, two)
 	}
 	out, helps := false, ""
 	for _, v := range j.Metrics {
