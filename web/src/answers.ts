@@ -262,6 +262,8 @@ export interface Judgement {
   test: string
   verdict: string
   kind?: string
+  first: { name?: string } // as the question calls it
+  second: { name?: string }
   not_comparable?: Unlike[]
   differs?: Unlike[]
   not_causal?: boolean

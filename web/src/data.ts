@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { createContext, useContext } from 'react'
 import { api, type Answer, type Field, type Options, type Query } from './api'
-import { parts } from './filter'
+import { asksForFailed, parts } from './filter'
 import type { State } from './state'
 
 export interface Known {
@@ -43,7 +43,7 @@ export function openFacets(s: State, k: Known): string[] {
 }
 
 export function columnsOf(s: State, k: Known): string[] {
-  const list = s.columns ?? inView(k)
+  const list = s.columns ?? [...(asksForFailed(s.filter) ? ['cause_line'] : []), ...inView(k)]
   return list.filter((n) => k.fields.has(n) && n !== 'case' && n !== 'verdict') // these are always there
 }
 
@@ -51,7 +51,7 @@ export function columnsOf(s: State, k: Known): string[] {
 export const labels = ['case', 'verdict', 'kind']
 
 /** Fields that say why a run is not valid: the cause of a failure, and the checks that found something. */
-export const reasons = (k: Known) => k.options.fields.filter((f) => f.name === 'cause' || (f.name.startsWith('check.') && f.name !== 'check.simulated')).map((f) => f.name)
+export const reasons = (k: Known) => k.options.fields.filter((f) => f.name === 'cause' || f.name === 'cause_line' || (f.name.startsWith('check.') && f.name !== 'check.simulated')).map((f) => f.name)
 
 export function rowFields(columns: string[], k: Known): string[] {
   return [...new Set([...labels, ...reasons(k), ...columns])].filter((n) => k.fields.has(n))

@@ -95,6 +95,14 @@ export function withText(list: Filter[], text: string): Filter[] {
   return text ? [...rest, { text }] : rest
 }
 
+/** Whether a filter asks for runs that failed: by their status or by the cause of the failure. */
+export function asksForFailed(f: Filter | undefined): boolean {
+  return parts(f).some((p) => {
+    if (p.field === 'status') return p.in !== undefined && p.in.length > 0 && !p.in.includes('completed')
+    return (p.field === 'cause' || p.field === 'cause_line') && p.has !== false
+  })
+}
+
 type Fields = Map<string, Field>
 
 /** A filter in words. */

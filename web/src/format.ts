@@ -65,9 +65,9 @@ export function withHints(text: string): string[] {
   return text.split(/\s+(?=hint: )/).map((l) => l.charAt(0).toUpperCase() + l.slice(1))
 }
 
-/** A sentence of a report with minus signs as the page writes them. */
-export function withMinus(text: string): string {
-  return text.replace(/(^|[\s[(,])-(?=\d)/g, '$1−')
+/** A sentence of a report with minus signs as the page writes them, and percents that stay with their numbers. */
+export function withSigns(text: string): string {
+  return text.replace(/(^|[\s[(,])-(?=\d)/g, '$1−').replace(/(?<=[\d\]]) %/g, '\u00a0%')
 }
 
 /** A probability as papers write it. */
@@ -92,7 +92,7 @@ function plain(x: number): string {
 
 const spelled: Record<string, string> = {
   run_id: 'Run', suite: 'Suite', scenario: 'Scenario', test: 'Test', case: 'Case', dir: 'Folder', timestamp: 'Started',
-  duration: 'Duration', status: 'Status', kind: 'Kind', source: 'Source', verdict: 'Verdict', cause: 'Failure cause',
+  duration: 'Duration', status: 'Status', kind: 'Kind', source: 'Source', verdict: 'Verdict', cause: 'Failure cause', cause_line: 'Failure line',
   nodes: 'Nodes', hosts: 'Hosts', topology: 'Topology', gpus: 'GPUs', partition: 'Partition', account: 'Account',
   job: 'Job', gpu: 'GPU model', driver: 'Driver', cuda: 'CUDA', gpu_power_limit_w: 'GPU power limit', gpu_mig: 'MIG',
   cpu: 'CPU', kernel: 'Kernel', os: 'OS', engine: 'Engine', engine_version: 'Engine version', image: 'Image',

@@ -68,7 +68,7 @@ export const server = {
   experiment: (id: string, s?: AbortSignal) => get<Experiment>(`api/data/experiments/${one(id)}`, s),
   series: (id: string, s?: AbortSignal) => get<OverTime>(`api/data/experiments/${one(id)}/series`, s),
   traces: (id: string, s?: AbortSignal) => get<{ traces: Trace[] | null }>(`api/export/traces/${one(id)}`, s),
-  compare: (body: { runs?: string[]; a?: Filter; b?: Filter }, s?: AbortSignal) =>
+  compare: (body: { runs?: string[]; a?: Filter; b?: Filter; names?: [string, string] }, s?: AbortSignal) =>
     post<Compared>('api/data/compare', body, s),
   trends: (body: { filter?: Filter; metrics: string[]; by?: string[] }, s?: AbortSignal) =>
     post<Trends>('api/analysis/trends', body, s),

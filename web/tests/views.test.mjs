@@ -41,6 +41,34 @@ test('views', async (t) => {
     assert.ok((await page.locator('.strip').textContent()).includes('all simulated'))
   })
 
+  await t.test('the table says why runs failed, with the line of the log', async (t) => {
+    const got = await rows({ filter: { field: 'cause', has: true }, rows: { fields: ['cause', 'cause_line'], limit: 1 } })
+    const [[cause], [line]] = got.columns
+    const page = await open(t, b, `${address}?filter={"field":"run_id","in":["${got.ids[0]}"]}`)
+    await matches(page, 1)
+    const why = page.locator('tbody tr.row .badges').getByTitle(`${cause}: ${line}`) // beside the verdict, for the mouse
+    assert.equal(await why.textContent(), `${cause}: ${line}`) // and for screen readers
+    assert.equal(await page.getByRole('columnheader', { name: 'Failure line' }).count(), 0)
+
+    const { matches: failed } = await rows({ filter: { field: 'status', in: ['failed'] } })
+    await page.goto(`${address}?filter={"field":"status","in":["failed"]}`)
+    await page.getByRole('columnheader', { name: 'Failure line' }).waitFor()
+    await matches(page)
+    const texts = await page.locator('tbody tr.row td:nth-child(4)').allTextContents()
+    assert.ok(texts.length > 10 && texts.every((x) => x.length > 10), `${failed} ${texts}`)
+    await page.getByRole('searchbox', { name: 'Search all texts of the runs' }).fill('out of memory')
+    await page.waitForURL(/out%20of|out\+of/)
+    await page.locator('tbody tr.row').getByText('Watchdog').first().waitFor({ state: 'detached' })
+    await page.locator('tbody tr.row').getByText('OutOfMemoryError').first().waitFor()
+
+    await page.goto(address)
+    await matches(page, 2000)
+    await page.getByRole('button', { name: /^Columns/ }).click()
+    await page.getByRole('searchbox', { name: 'Find a column' }).fill('failure')
+    await page.locator('.chooser').getByRole('checkbox', { name: /^Failure line/ }).check()
+    await page.getByRole('columnheader', { name: 'Failure line' }).waitFor()
+  })
+
   await t.test('the table is saved as CSV', async (t) => {
     const page = await open(t, b, `${address}?filter={"field":"verdict","in":["suspect"]}`)
     const n = await matches(page)
@@ -66,6 +94,27 @@ test('views', async (t) => {
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.goBack()
     await page.getByText(`Frontier: ${ids.length} valid simulated runs`).waitFor()
+  })
+
+  await t.test('the scatter warns of runs that it cannot rank, and keeps one kind', async (t) => {
+    const page = await open(t, b, `${address}?view=scatter&colour=`)
+    const warning = page.getByRole('note')
+    await warning.getByText(/These runs ran different work, so their numbers cannot be ranked: 8 models, \d+ values of random_input_len/).waitFor()
+    await warning.getByText(/The runs are of 6 GPU models, which look alike here/).waitFor()
+    await warning.getByRole('button', { name: 'Colour by GPU model' }).click()
+    await warning.getByText('look alike').waitFor({ state: 'detached' })
+    await page.getByRole('list', { name: 'Colours by GPU model' }).waitFor()
+    for (let before = 2000; await warning.count() > 0;) { // each step leaves runs
+      const button = warning.getByRole('button', { name: /^Keep only/ })
+      const name = await button.textContent()
+      await button.click()
+      await warning.getByRole('button', { name, exact: true }).waitFor({ state: 'detached' })
+      const now = await matches(page)
+      assert.ok(now > 0 && now < before, `${now} of ${before}`)
+      before = now
+    }
+    await page.locator('.chart canvas').waitFor()
+    assert.match(page.url(), /cmd_args.model.*random_input_len/)
   })
 
   await t.test('trend, impact, scaling and capacity say what they found first', async (t) => {
@@ -149,7 +198,21 @@ test('views', async (t) => {
     await page.getByRole('button', { name: 'Take the current filter' }).first().click()
     await page.getByRole('button', { name: 'Clear all' }).click()
     await page.getByRole('button', { name: 'Take the current filter' }).last().click()
-    await page.locator('.verdict-line').or(page.getByRole('alert')).first().waitFor()
+    await page.locator('.verdict-line', { hasText: 'all runs against H100' }).or(page.getByRole('alert')).first().waitFor()
+  })
+
+  await t.test('two sets are called by what tells them apart', async (t) => {
+    const same = [{ field: 'test', in: ['rate'] }, { field: 'cmd_args.model', in: ['openai/gpt-oss-120b'] }, { field: 'gpu', contains: 'A100' }]
+    const of = (...more) => encodeURIComponent(JSON.stringify({ and: [...same, ...more] }))
+    const engine = (v) => ({ field: 'engine_version', in: [v] })
+    const page = await open(t, b, `${address}?view=compare&a=${of(engine('0.12.0'))}&b=${of(engine('0.13.0'))}`)
+    await page.locator('.verdict-line', { hasText: 'Engine version 0.13.0 against Engine version 0.12.0' }).waitFor()
+    const heads = await page.locator('.list thead').first().getByRole('columnheader').allTextContents()
+    assert.deepEqual(heads.slice(1, 3), ['Baseline Engine version 0.12.0', 'Compared Engine version 0.13.0'])
+    assert.doesNotMatch(await page.locator('.view').textContent(), /the (first|second)\b/)
+    // One set is a part of the other: both are named in full.
+    await page.goto(`${address}?view=compare&a=${of()}&b=${of(engine('0.13.0'))}`)
+    await page.locator('.verdict-line', { hasText: 'rate, openai/gpt-oss-120b, A100, Engine version 0.13.0 against rate, openai/gpt-oss-120b, A100' }).waitFor()
   })
 
   await t.test('a failed run shows its cause, the line of the log, and what to do', async (t) => {

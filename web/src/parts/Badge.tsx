@@ -23,13 +23,13 @@ function Word({ word }: { word: string }) {
   return <span className={`badge ${word in meaning ? word || 'unjudged' : 'other'}`} title={meaning[word]}>{word || 'not judged'}</span>
 }
 
-/** The verdict of a row, what kind of run it is where kinds are mixed, and why it is not valid. */
-export function Verdict({ verdict, kind, why = '' }: { verdict: Value | undefined; kind?: Value; why?: string }) {
+/** The verdict of a row, what kind of run it is where kinds are mixed, and why it is not valid, with the log line. */
+export function Verdict({ verdict, kind, why = '', line }: { verdict: Value | undefined; kind?: Value; why?: string; line?: Value }) {
   return (
     <span className="badges">
       <Word word={String(verdict ?? '')} />
       {(kind === 'simulated' || kind === 'profiled') && <Word word={kind} />}
-      {why && <span className="quiet clip" title={why}>{why}</span>}
+      {why && <span className="quiet clip" title={line ? `${why}: ${line}` : why}>{why}{line && <span className="sr">: {line}</span>}</span>}
     </span>
   )
 }

@@ -17,15 +17,26 @@ interface Props {
   what: string
 }
 
+export const isModel = (f: Field) => f.name === 'cmd_args.model'
+
+/** Says in which fields things differ that are ranked together. */
+export function Different({ what, list }: { what: string; list: [Field, number][] }) {
+  return (
+    <>
+      These {what} ran different work, so their numbers cannot be ranked:{' '}
+      {list.map(([f, n]) => (isModel(f) ? `${n} models` : `${n} values of ${nameOf(f)}`)).join(', ')}.
+    </>
+  )
+}
+
 /** Warns that configurations served other models or loads, so that their numbers cannot be ranked, and offers to keep one. */
 export function Mixed({ lists, state, what }: Props) {
   const { fields } = useKnown()
   const values = new Map<Field, Set<string>>()
   for (const s of lists.flatMap((l) => l ?? [])) {
     const f = fieldOf(s.key, fields)
-    if (f && (f.group === 'load' || f.name === 'cmd_args.model')) values.set(f, (values.get(f) ?? new Set()).add(s.value))
+    if (f && (f.group === 'load' || isModel(f))) values.set(f, (values.get(f) ?? new Set()).add(s.value))
   }
-  const isModel = (f: Field) => f.name === 'cmd_args.model'
   const mixed = [...values].filter(([, set]) => set.size > 1).sort(([a], [b]) => Number(isModel(b)) - Number(isModel(a)))
   if (mixed.length === 0) return null
   const first = lists[0] ?? []
@@ -40,8 +51,7 @@ export function Mixed({ lists, state, what }: Props) {
   }
   return (
     <p className="warn">
-      These {what} ran different work, so their numbers cannot be ranked:{' '}
-      {mixed.map(([f, set]) => (isModel(f) ? `${set.size} models` : `${set.size} values of ${nameOf(f)}`)).join(', ')}.{' '}
+      <Different what={what} list={mixed.map(([f, set]) => [f, set.size])} />{' '}
       <button type="button" className="plain inline" onClick={keep}>Keep only those like the first</button>
     </p>
   )

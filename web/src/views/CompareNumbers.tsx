@@ -5,7 +5,7 @@ import { Badge } from '../parts/Badge'
 import { RunLink } from '../parts/RunLink'
 
 /** The numbers of every run; the best of each row is bold. */
-export function Numbers({ c, got }: { c: Comparison; got: Compared }) {
+export function Numbers({ c, got, names }: { c: Comparison; got: Compared; names?: [string, string] }) {
   return (
     <section>
       <h2>Numbers{c.kind && <> <span className="badge simulated">{c.kind}</span></>}</h2>
@@ -16,7 +16,7 @@ export function Numbers({ c, got }: { c: Comparison; got: Compared }) {
               <th scope="col">Metric</th>
               {(c.columns ?? []).map((col, i) => (
                 <th key={col.name} scope="col" className="num" title={col.label}>
-                  <RunLink id={got.ids?.[col.dir]}>{columnName(c, i)}</RunLink><br /><Badge word={col.verdict} />
+                  <RunLink id={got.ids?.[col.dir]}><ColumnName c={c} i={i} names={names} /></RunLink><br /><Badge word={col.verdict} />
                 </th>
               ))}
               {c.columns?.length === 2 && <th scope="col" className="num">Difference</th>}
@@ -59,7 +59,12 @@ function measured(v: Measured) {
 }
 
 /** Two columns are the sides of the verdict; more have letters. */
-export function columnName(c: Comparison, i: number): string {
-  if (c.columns?.length === 2) return i === 0 ? 'Baseline' : 'Compared'
+export function ColumnName({ c, i, names }: { c: Comparison; i: number; names?: [string, string] }) {
+  if (c.columns?.length === 2) return <SideName second={i === 1} name={names?.[i]} />
   return c.columns?.[i]?.name ?? ''
+}
+
+/** A side by its place and, if it has one, its name. */
+export function SideName({ second, name }: { second?: boolean; name?: string }) {
+  return <>{second ? 'Compared' : 'Baseline'}{name && <span className="side-name clip" title={name}> {name}</span>}</>
 }

@@ -5,7 +5,8 @@ import type { Compared, Filter } from '../api'
 import { server } from '../http'
 import { useKnown } from '../data'
 import { isEmpty, sentence } from '../filter'
-import { plural, withMinus } from '../format'
+import { plural, withSigns } from '../format'
+import { sideNames } from '../sides'
 import { Badge } from '../parts/Badge'
 import { Loading } from '../parts/Loading'
 import { RunLink } from '../parts/RunLink'
@@ -19,7 +20,9 @@ import { Judged } from './Judged'
 /** Two to ten runs, or two sets of runs, against each other. */
 export function CompareView({ state }: { state: State }) {
   const sets = state.a !== undefined && state.b !== undefined
-  const body = sets ? { a: state.a, b: state.b } : { runs: state.runs }
+  const { fields } = useKnown()
+  const names = state.a && state.b ? sideNames(state.a, state.b, fields) : undefined
+  const body = sets ? { a: state.a, b: state.b, names } : { runs: state.runs }
   const ready = sets || state.runs.length > 1
   const got = useQuery({ queryKey: ['compare', body], queryFn: ({ signal }) => server.compare(body, signal), enabled: ready })
   return (
@@ -28,7 +31,7 @@ export function CompareView({ state }: { state: State }) {
         <Sides state={state} sets={sets} />
         {got.error && <Trouble error={got.error} retry={() => void got.refetch()} hint={hint(got.error)} />}
         {ready && got.isLoading && <Loading what="the comparison" />}
-        {got.data && ready && <Result got={got.data} ids={sets ? [] : state.runs} />}
+        {got.data && ready && <Result got={got.data} ids={sets ? [] : state.runs} names={sets ? names : undefined} />}
       </div>
     </section>
   )
@@ -99,18 +102,22 @@ function Said({ lines }: { lines: string[] }) {
   )
 }
 
-function Result({ got, ids }: { got: Compared; ids: string[] }) {
+// What was tested comes before what could not be.
+const order = ['regressed', 'improved', 'same within noise', 'too little data', 'not-comparable']
+const rank = (verdict: string) => (order.includes(verdict) ? order.indexOf(verdict) : 0)
+
+function Result({ got, ids, names }: { got: Compared; ids: string[]; names: [string, string] | undefined }) {
   const said = got.said ?? []
   const [head, ...rest] = said
-  const judgements = got.report?.judgements ?? []
+  const judgements = [...(got.report?.judgements ?? [])].sort((a, b) => rank(a.verdict) - rank(b.verdict))
   const comparisons = (got.report?.comparisons ?? []).filter((c) => c.columns && c.columns.length > 0)
   const unusable = (got.report?.runs ?? []).filter((r) => !r.usable && ids.length > 0)
   return (
     <>
-      <Said lines={(head?.lines?.length ? head.lines : head ? [head.heading] : []).map(withMinus)} />
+      <Said lines={(head?.lines?.length ? head.lines : head ? [head.heading] : []).map(withSigns)} />
       {judgements.map((j) => <Judged key={j.test} j={j} lines={rest.find((p) => p.heading.includes(j.test))?.lines ?? []} />)}
-      {got.diff ? <Differences d={got.diff} /> : comparisons.map((c, i) => <SettingsApart key={i} c={c} />)}
-      {comparisons.map((c, i) => <Numbers key={i} c={c} got={got} />)}
+      {got.diff ? <Differences d={got.diff} /> : comparisons.map((c, i) => <SettingsApart key={i} c={c} names={names} />)}
+      {comparisons.map((c, i) => <Numbers key={i} c={c} got={got} names={names} />)}
       {unusable.length > 0 && (
         <section>
           <h2>Not compared</h2>

@@ -2,7 +2,7 @@ import { Fragment } from 'react'
 import type { Comparison, Delta } from '../api'
 import { useKnown } from '../data'
 import { nameOf } from '../format'
-import { columnName } from './CompareNumbers'
+import { ColumnName } from './CompareNumbers'
 
 /** Everything in which two runs differ. */
 export function Differences({ d }: { d: Delta }) {
@@ -35,7 +35,7 @@ export function Differences({ d }: { d: Delta }) {
 }
 
 /** The settings in which several runs differ. */
-export function SettingsApart({ c }: { c: Comparison }) {
+export function SettingsApart({ c, names }: { c: Comparison; names?: [string, string] }) {
   const keys = [...new Set((c.columns ?? []).flatMap((col) => (col.difference ?? []).map((s) => s.key)))]
   if (keys.length === 0) return <section><h2>What differs</h2><p className="quiet">The runs have the same settings.</p></section>
   return (
@@ -43,7 +43,7 @@ export function SettingsApart({ c }: { c: Comparison }) {
       <h2>What differs</h2>
       <div className="scroll-x">
         <table className="list">
-          <thead><tr><th scope="col">Setting</th>{(c.columns ?? []).map((col, i) => <th key={col.name} scope="col" title={col.label}>{columnName(c, i)}</th>)}</tr></thead>
+          <thead><tr><th scope="col">Setting</th>{(c.columns ?? []).map((col, i) => <th key={col.name} scope="col" title={col.label}><ColumnName c={c} i={i} names={names} /></th>)}</tr></thead>
           <tbody>
             {keys.map((key) => (
               <tr key={key}>

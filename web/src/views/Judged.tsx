@@ -1,7 +1,9 @@
+import { useState } from 'react'
 import type { Judgement } from '../api'
 import { formatInterval, formatMeasured, formatP, formatPercent } from '../format'
 import { Interval, reachOf } from '../parts/Interval'
 import { Outcome } from '../parts/Outcome'
+import { SideName } from './CompareNumbers'
 
 /** The verdict on two sides: each metric with its shift and interval. */
 export function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
@@ -18,7 +20,8 @@ export function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
           <table className="list">
             <thead>
               <tr>
-                <th scope="col">Metric</th><th scope="col" className="num">Baseline</th><th scope="col" className="num">Compared</th>
+                <th scope="col">Metric</th><th scope="col" className="num"><SideName name={j.first.name} /></th>
+                <th scope="col" className="num"><SideName second name={j.second.name} /></th>
                 <th scope="col" className="num">Difference</th>
                 <th scope="col"><span className="sr">Picture of the shift</span></th>
                 <th scope="col" className="num">Interval</th><th scope="col" className="num">p</th><th scope="col">Verdict</th>
@@ -41,7 +44,7 @@ export function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
           </table>
         </div>
       )}
-      {shown.length > 0 && <ul className="lines">{shown.map((l, i) => <li key={i}>{l}</li>)}</ul>}
+      <Lines lines={shown} />
       {j.commands && j.commands.length > 0 && (
         <>
           <p className="quiet">Commands that make the missing runs:</p>
@@ -49,6 +52,21 @@ export function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
         </>
       )}
     </section>
+  )
+}
+
+const few = 6
+
+/** What is to be known of a verdict; the end of a long list comes on demand. */
+function Lines({ lines }: { lines: string[] }) {
+  const [all, setAll] = useState(false)
+  const long = lines.length > few + 1
+  if (lines.length === 0) return null
+  return (
+    <>
+      <ul className="lines">{(all || !long ? lines : lines.slice(0, few)).map((l, i) => <li key={i}>{l}</li>)}</ul>
+      {long && <button type="button" className="plain" aria-expanded={all} onClick={() => setAll(!all)}>{all ? 'Fewer lines' : `${lines.length - few} more lines`}</button>}
+    </>
   )
 }
 

@@ -13,6 +13,7 @@ import { runIds } from '../ids'
 import { useDrawn } from '../marks'
 import { FieldSelect } from '../parts/FieldSelect'
 import { Trouble } from '../parts/Trouble'
+import { Unlike } from '../parts/Unlike'
 import { useOffer } from '../offer'
 import { link, update, type State } from '../state'
 
@@ -60,6 +61,7 @@ export function ScatterView({ state, answer, stale, scheme }: Props) {
           <Switch size="xs" label="log up" checked={logs.includes('y')} onChange={() => flip('y')} />
         </div>
       </div>
+      <Unlike state={state} x={x} y={y} colour={colour} stale={stale} />
       <div className="chart-box">
         <Legend groups={groups} field={field(colour)} />
         <Chart

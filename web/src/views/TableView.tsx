@@ -12,6 +12,7 @@ import { ColumnChooser } from './ColumnChooser'
 import { useWindow } from './useWindow'
 
 const rowHeight = 30
+const widest: Record<string, number> = { case: 210, cause_line: 560 } // pixels; others: 205
 const mostRows = 400_000 // browsers limit the height of an element
 
 interface Props {
@@ -98,7 +99,7 @@ function useWidths(rows: Rows | undefined, known: Known): Map<string, number> {
       const longest = Math.max(0, ...(rows.columns[i] ?? []).map((v) => formatValue(v, f).length))
       const words = (f ? nameOf(f) : name).split(/(?<=[_ ])/)
       const head = Math.max(...words.map((w) => w.length), Math.ceil(words.join('').length / 2), f?.unit ? f.unit.length + 2 : 0)
-      const wide = name === 'verdict' ? Math.min(172, Math.max(92, 80 + 7.2 * Math.max(0, ...rows.ids.map((_, at) => whyOf(rows, at, known).length)))) : Math.min(name === 'case' ? 210 : 205, Math.max(longest * (f?.kind === 'time' ? 7 : longest < 20 ? 8 : 7.4), head * 7.6, 40) + 22)
+      const wide = name === 'verdict' ? Math.min(172, Math.max(92, 80 + 7.2 * Math.max(0, ...rows.ids.map((_, at) => whyOf(rows, at, known).length)))) : Math.min(widest[name] ?? 205, Math.max(longest * (f?.kind === 'time' ? 7 : longest < 20 ? 8 : 7.4), head * 7.6, 40) + 22)
       kept.current.set(name, Math.max(kept.current.get(name) ?? 0, Math.round(wide)))
     })
     return new Map(kept.current)
@@ -220,7 +221,7 @@ interface RowProps {
   picked: boolean
 }
 
-const Row = memo(function Row({ index, page, at, fields, compares, mixed, picked }: RowProps) {
+const Row = memo(function Row({ index, page, at, fields, columns, compares, mixed, picked }: RowProps) {
   const known = useKnown()
   const id = page?.ids[at]
   const cell = (name: string): Value | undefined => page?.columns[page.fields.indexOf(name)]?.[at]
@@ -238,7 +239,7 @@ const Row = memo(function Row({ index, page, at, fields, compares, mixed, picked
       <th scope="row" className="case">
         <a className="clip" href={link({ view: 'run', run: id })} title={name} onClick={(e) => follow(e, { view: 'run', run: id })}>{name}</a>
       </th>
-      <td><Verdict verdict={cell('verdict')} kind={mixed ? cell('kind') : undefined} why={whyOf(page, at, known)} /></td>
+      <td><Verdict verdict={cell('verdict')} kind={mixed ? cell('kind') : undefined} why={whyOf(page, at, known)} line={columns.includes('cause_line') ? undefined : cell('cause_line')} /></td>
       {fields.map((f) => {
         const v = cell(f.name)
         return (
@@ -257,7 +258,7 @@ function whyOf(page: Rows, at: number, known: Known): string {
   const verdict = cell('verdict')
   if (verdict === 'valid') return ''
   const cause = cell('cause')
-  return cause ? String(cause) : reasons(known).filter((n) => n !== 'cause' && cell(n) === verdict).map((n) => nameOf(known.fields.get(n) ?? { name: n }).replace(/^check\./, '')).join(', ')
+  return cause ? String(cause) : reasons(known).filter((n) => n !== 'cause' && n !== 'cause_line' && cell(n) === verdict).map((n) => nameOf(known.fields.get(n) ?? { name: n }).replace(/^check\./, '')).join(', ')
 }
 
 function same(a: string[], b: string[]): boolean {
