@@ -80,7 +80,7 @@ test('inline', async (t) => {
     const [file] = await Promise.all([page.waitForEvent('download'), views(page).getByRole('button', { name: 'Save as CSV' }).click()])
     const lines = readFileSync(await file.path(), 'utf8').trim().split('\n')
     assert.equal(lines.length, n + 1)
-    assert.match(lines[0], /^run_id,case,verdict,kind,timestamp/)
+    assert.match(lines[0], /^run_id,case,verdict,kind,cause_line,timestamp/)
     failed = lines[1].split(',')[0]
     await page.locator('tbody tr.row a').first().click()
     await views(page).getByRole('heading', { name: /^Why it failed: / }).waitFor()
