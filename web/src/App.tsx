@@ -8,7 +8,7 @@ import { OfferContext, useOffer, type Offer } from './offer'
 import { Page } from './Page'
 import { Boundary } from './parts/Boundary'
 import { Trouble } from './parts/Trouble'
-import { useAddress } from './state'
+import { useTheme } from './state'
 
 const client = new QueryClient({
   defaultOptions: {
@@ -24,9 +24,9 @@ const client = new QueryClient({
 const theme = createTheme({ primaryColor: 'blue', defaultRadius: 'sm', cursorType: 'pointer' })
 
 export function App({ offer }: { offer: Offer }) {
-  const address = useAddress()
+  const chosen = useTheme()
   const dark = useMediaQuery('(prefers-color-scheme: dark)', false, { getInitialValueInEffect: false })
-  const scheme = address.theme ?? (dark ? 'dark' : 'light')
+  const scheme = chosen ?? (dark ? 'dark' : 'light')
   return (
     <MantineProvider theme={theme} forceColorScheme={scheme} withCssVariables={false} withGlobalClasses={false} deduplicateCssVariables={false}>
       <QueryClientProvider client={client}>

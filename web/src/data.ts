@@ -1,5 +1,5 @@
 // What the page asks the server: one question for each change of the filter.
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { createContext, useContext } from 'react'
 import { api, type Answer, type Field, type Options, type Query } from './api'
 import { asksForFailed, parts } from './filter'
@@ -80,14 +80,26 @@ export function pointFields(s: State, k: Known): string[] {
   return [...new Set([...labels, x, y, colour, label].filter((n) => n !== undefined && k.fields.has(n)))] as string[]
 }
 
+interface Asked<T> {
+  queryKey: unknown[]
+  queryFn: (context: { signal: AbortSignal }) => Promise<T>
+  enabled: boolean
+}
+
+/** The answer to a question, and until it is there, the one before. It asks at once, not after the page was drawn. */
+export function useAsked<T>(ask: Asked<T>) {
+  const client = useQueryClient()
+  if (ask.enabled && !client.getQueryState(ask.queryKey)) void client.prefetchQuery(ask)
+  return useQuery<T>({ ...ask, placeholderData: keepPreviousData as never }) // no answer is a function
+}
+
 /** The one question of the whole page: counts, facets, statistics and rows. */
 export function useAnswer(s: State, k: Known) {
   const facets = [...new Set(['verdict', 'kind', ...openFacets(s, k)])].filter((n) => k.fields.has(n))
   const query: Query = { filter: s.filter, facets, metrics: k.options.defaults.metrics, rows: rowsOf(s, k) }
-  return useQuery<Answer>({
+  return useAsked<Answer>({
     queryKey: ['apply', query],
     queryFn: ({ signal }) => api.apply(query, signal),
-    placeholderData: keepPreviousData,
     enabled: k.options.runs > 0,
   })
 }

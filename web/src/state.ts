@@ -151,6 +151,11 @@ export function link(change: Partial<State>): string {
   return format({ ...parse(search()), ...change })
 }
 
+/** The theme alone: what stands around the page is drawn again only if that changes. */
+export function useTheme(): State['theme'] {
+  return useSyncExternalStore(subscribe, () => parse(search()).theme)
+}
+
 export function useAddress(): State {
   const text = useSyncExternalStore(subscribe, search)
   return useMemo(() => parse(text), [text])

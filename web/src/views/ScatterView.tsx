@@ -1,12 +1,12 @@
 import { Switch } from '@mantine/core'
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { memo, useMemo, useRef } from 'react'
 import { api, type Answer, type Field, type Rows, type Value } from '../api'
 import { Chart } from '../charts/Chart'
 import { look } from '../charts/look'
 import { classes, scatterOption, type Point } from '../charts/scatter'
 import { parts } from '../filter'
-import { axes, mostPoints, pointFields, useKnown } from '../data'
+import { axes, mostPoints, pointFields, useAsked, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
 import { runIds } from '../ids'
@@ -123,11 +123,10 @@ export function pointsOf(rows: Rows | undefined, a: Axes): Point[] {
  */
 function useFrontier(state: State, points: Point[], stale: boolean, a: Axes): { points: Point[]; kind: string; error: Error | null } {
   const known = useKnown()
-  const ids = useQuery({
+  const ids = useAsked({
     queryKey: ['pareto', state.filter, a.x, a.y],
     queryFn: ({ signal }) => api.pareto({ filter: state.filter, x: a.x, y: a.y }, signal),
     enabled: a.x !== '' && a.y !== '',
-    placeholderData: keepPreviousData,
   })
   const shown = useRef(ids.data)
   if (!stale) shown.current = ids.data

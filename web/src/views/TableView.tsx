@@ -6,6 +6,7 @@ import { columnsOf, countsOf, pageSize, reasons, rowFields, useKnown, type Known
 import { follow } from '../Head'
 import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
+import { useLate } from '../late'
 import { offers, useOffer } from '../offer'
 import { link, parse, search, update, type State } from '../state'
 import { ColumnChooser } from './ColumnChooser'
@@ -47,7 +48,7 @@ export function TableView({ state, answer, stale }: Props) {
   return (
     <section className="view" aria-label="Table of runs">
       <TableTools state={state} columns={columns} matches={answer?.matches ?? 0} />
-      <div className={stale ? 'grid stale' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
+      <div className={useLate(stale) ? 'grid late' : 'grid'} ref={scroll} tabIndex={0} role="region" aria-label="Runs">
         <table className={compares ? undefined : 'unpicked'} aria-rowcount={total + 1} style={{ width }}>
           <colgroup>
             {compares && <col style={{ width: before }} />}

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState, type RefObject } from 'react'
 
-const spare = 12 // rows drawn above and below what is in sight
+const spare = 6 // rows drawn above and below what is in sight
 
 interface Window {
   first: number // row in sight
@@ -31,6 +31,6 @@ export function useWindow(box: RefObject<HTMLElement | null>, rowHeight: number,
       watch.disconnect()
     }
   }, [box, rowHeight])
-  const first = Math.max(0, Math.min(seen.from, total - seen.rows) - spare)
-  return { first, top, last: Math.min(total, first + seen.rows + 2 * spare) }
+  const from = Math.max(0, Math.min(seen.from, total - seen.rows))
+  return { first: Math.max(0, from - spare), top, last: Math.min(total, from + seen.rows + spare) }
 }
