@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import type { Judgement } from '../api'
-import { formatInterval, formatMeasured, formatP, formatPercent } from '../format'
+import { formatInterval, formatMeasured, formatP, formatPercent, withSigns } from '../format'
 import { Interval, reachOf } from '../parts/Interval'
 import { Outcome } from '../parts/Outcome'
 import { SideName } from './CompareNumbers'
@@ -37,14 +37,14 @@ export function Judged({ j, lines }: { j: Judgement; lines: string[] }) {
                   <td>{m.shift_percent !== null && <Interval value={m.shift_percent} low={m.low_percent} high={m.high_percent} reach={reach} good={goodness(m.verdict)} />}</td>
                   <td className="num">{m.low_percent !== null && m.high_percent !== null ? formatInterval(m.low_percent, m.high_percent) : '–'}</td>
                   <td className="num">{m.p === null ? '–' : formatP(m.p)}</td>
-                  <td><Outcome word={m.verdict} />{m.why && whys.size > 1 && <span className="quiet"> {m.why}</span>}</td>
+                  <td><Outcome word={m.verdict} />{m.why && whys.size > 1 && <span className="quiet"> {withSigns(m.why)}</span>}</td>
                 </tr>
               ))}
             </tbody>
           </table>
         </div>
       )}
-      <Lines lines={shown} />
+      <Lines lines={shown.map(withSigns)} />
       {j.commands && j.commands.length > 0 && (
         <>
           <p className="quiet">Commands that make the missing runs:</p>
