@@ -61,7 +61,6 @@ export function ScatterView({ state, answer, stale, scheme }: Props) {
           <Switch size="xs" label="log up" checked={logs.includes('y')} onChange={() => flip('y')} />
         </div>
       </div>
-      <Unlike state={state} x={x} y={y} colour={colour} stale={stale} />
       <div className="chart-box">
         <Legend groups={groups} field={field(colour)} />
         <Chart
@@ -70,19 +69,22 @@ export function ScatterView({ state, answer, stale, scheme }: Props) {
         />
         {answer && drawn === 0 && <p className="over quiet">No matching run has both numbers.</p>}
       </div>
-      <p className="caption quiet">
-        <span className="keys"><b aria-hidden="true">●</b> valid</span> <span className="keys"><b aria-hidden="true">○</b> suspect, invalid or not judged</span>{' '}
-        {simulated === 0 ? '' : simulated === drawn
-          ? <span className="badge simulated">all simulated, not measured</span>
-          : <span className="keys"><b aria-hidden="true">△</b> simulated, not measured</span>} Select a point to open its run. Drag to move, scroll to zoom.{' '}
-        {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
-      </p>
-      {frontier.error ? <Trouble error={frontier.error} /> : (
-        <FrontierList
-          points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)}
-          colour={field(colour)} filtered={parts(state.filter).length > 0}
-        />
-      )}
+      <div className="under">
+        <Unlike state={state} x={x} y={y} colour={colour} stale={stale} />
+        <p className="caption quiet">
+          <span className="keys"><b aria-hidden="true">●</b> valid</span> <span className="keys"><b aria-hidden="true">○</b> suspect, invalid or not judged</span>{' '}
+          {simulated === 0 ? '' : simulated === drawn
+            ? <span className="badge simulated">all simulated, not measured</span>
+            : <span className="keys"><b aria-hidden="true">△</b> simulated, not measured</span>} Select a point to open its run. Drag to move, scroll to zoom.{' '}
+          {(answer?.matches ?? 0) > mostPoints && `Drawn are the newest ${mostPoints.toLocaleString('en-US')} of ${answer?.matches.toLocaleString('en-US')} matching runs; the frontier is of all.`}
+        </p>
+        {frontier.error ? <Trouble error={frontier.error} /> : (
+          <FrontierList
+            points={frontier.points} kind={frontier.kind} x={field(x)} y={field(y)} label={field(label)}
+            colour={field(colour)} filtered={parts(state.filter).length > 0}
+          />
+        )}
+      </div>
     </section>
   )
 }
