@@ -330,7 +330,7 @@ func TestAnswersNameIdsOfTheStore(t *testing.T) {
 	var named struct{ Said []struct{ Lines []string } }
 	ask("POST", "/api/data/compare", `{"a": {"field": "test", "in": ["`+first.Case.Test+`"]},
 		"b": {"field": "test", "in": ["`+second.Case.Test+`"]}, "names": ["tests of old", "`+strings.Repeat("n", 101)+`"]}`, &named)
-	require.Contains(t, named.Said[0].Lines[0], ", "+strings.Repeat("n", 100)+"… against tests of old: ")
+	require.Contains(t, named.Said[0].Lines[0], ", "+strings.Repeat("n", 100)+"… against tests of old (")
 	only := `{"filter": {"field": "test", "in": ["` + second.Case.Test + `"]}, "metrics": ["output_throughput"]}`
 	var trends struct{ Starts [][]struct{ ID string } }
 	ask("POST", "/api/analysis/trends", only, &trends)

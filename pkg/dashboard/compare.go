@@ -20,7 +20,7 @@ type compareInput struct {
 		Runs    []string       `json:"runs,omitempty" maxItems:"10" doc:"ids of two to ten runs"`
 		First   *filter.Filter `json:"a,omitempty" doc:"the baseline: the runs that meet this filter"`
 		Second  *filter.Filter `json:"b,omitempty" doc:"the runs that are compared with it"`
-		Names   []string       `json:"names,omitempty" minItems:"2" maxItems:"2" doc:"what the answer calls the runs of a and of b; default: the first, the second"`
+		Names   []string       `json:"names,omitempty" minItems:"2" maxItems:"2" doc:"of a and b, as the answer writes them"`
 		Metrics []string       `json:"metrics,omitempty" doc:"default: throughput, TTFT, TPOT and accuracy"`
 	}
 }

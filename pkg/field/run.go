@@ -73,8 +73,8 @@ func verdicts() []*Field {
 			}
 			return r.Failure.Cause
 		})),
-		about(Validity, Text, "cause_line", "log line that shows the cause of the failure; the last of the log if the cause is unknown",
-			textOf(causeLine)),
+		about(Validity, Text, "cause_line",
+			"log line that shows the cause of the failure; if the cause is unknown, the last line", textOf(causeLine)),
 	}
 }
 

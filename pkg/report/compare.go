@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -160,6 +161,20 @@ func PairNamed(a, b []records.Run, metrics []metric.Metric, names Names) (*Repor
 	only := len(first) == 1 && len(second) == 1
 	q := question{metrics: metrics, names: names}
 	return hold(first, second, q, func(x, y set) bool { return only || x.name == y.name })
+}
+
+// Names are what two sets of runs are called, such as "H100" and "H200". Without a name a set is "the
+// first" or "the second".
+type Names struct{ First, Second string }
+
+// orOrder are the names, or else the places.
+func (n Names) orOrder() (first, second string) {
+	return cmp.Or(n.First, "the first"), cmp.Or(n.Second, "the second")
+}
+
+// Called are the names of the two sides as a sentence has them.
+func (j *Judgement) Called() (first, second string) {
+	return Names{j.First.Name, j.Second.Name}.orOrder()
 }
 
 // hold judges the sets that belong together.

@@ -224,20 +224,6 @@ type question struct {
 	names   Names
 }
 
-// Names are what two sets of runs are called, such as "H100" and "H200". Without a name a set is "the
-// first" or "the second".
-type Names struct{ First, Second string }
-
-// orOrder are the names, or else the places.
-func (n Names) orOrder() (first, second string) {
-	return cmp.Or(n.First, "the first"), cmp.Or(n.Second, "the second")
-}
-
-// Called are the names of the two sides as a sentence has them.
-func (j *Judgement) Called() (first, second string) {
-	return Names{j.First.Name, j.Second.Name}.orOrder()
-}
-
 // judge compares two sets of runs of one kind; conclude gives the verdicts. A suspect
 // run is never part of a baseline, but may be compared with one.
 func judge(test string, a, b []*records.Run, q question) (*Judgement, error) {

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { chromium } from 'playwright-core'
 
+const ended = new Set() // origins of servers that are stopped: a page may still ask them
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 export const program = process.env.PROFLLM ?? 'profllm'
@@ -23,7 +24,9 @@ export async function serve(t, args, env = {}) {
   const child = spawn(program, ['dashboard', 'serve', '--address', '127.0.0.1:0', ...args], {
     cwd: dir, env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'],
   })
+  let origin
   t.after(async () => {
+    ended.add(origin)
     child.kill()
     await new Promise((done) => (child.exitCode !== null ? done() : child.once('exit', done)))
     rmSync(dir, { recursive: true, force: true })
@@ -34,6 +37,7 @@ export async function serve(t, args, env = {}) {
     const address = /http:\/\/[\d.:]+\//.exec(line)
     if (address) {
       child.stderr.resume()
+      origin = new URL(address[0]).origin
       return { address: address[0], dir }
     }
   }
@@ -56,7 +60,7 @@ export async function open(t, b, address, { expected = [], ...options } = {}) {
   page.setDefaultTimeout(60_000) // a busy machine draws slowly
   const wrong = []
   page.on('pageerror', (e) => wrong.push(`error: ${e.message}`))
-  page.on('console', (m) => m.type() === 'error' && wrong.push(`console: ${m.text()}`))
+  page.on('console', (m) => m.type() === 'error' && !ended.has(new URL(address).origin) && wrong.push(`console: ${m.text()}`))
   page.on('request', (r) => {
     const u = new URL(r.url())
     if (u.origin !== new URL(address).origin && u.protocol !== 'blob:' && u.protocol !== 'data:') wrong.push(`request: ${r.url()}`)
