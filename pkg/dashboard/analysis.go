@@ -180,7 +180,7 @@ var errChanged = errors.New("runs were stored or removed meanwhile: ask again")
 func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) iter.Seq2[*query.Table, error] {
 	return func(yield func(*query.Table, error) bool) {
 		q := query.Query{Filter: f, Rows: rows}
-		rows.Limit = query.MaxRows
+		rows.Limit = rowsOf(len(rows.Fields))
 		if err := q.Check(); err != nil {
 			yield(nil, refused(err))
 			return

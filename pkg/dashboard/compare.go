@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -90,7 +91,9 @@ func idsByDir(r *report.Report, ids []string, runs []records.Run) map[string]str
 	return named
 }
 
-func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, metrics []metric.Metric) (*compareAnswer, error) {
+func (d *Server) compareSets(
+	ctx context.Context, first, second *filter.Filter, metrics []metric.Metric,
+) (*compareAnswer, error) {
 	var sides [2][]records.Run
 	var ids []string
 	for i, f := range []*filter.Filter{first, second} {
@@ -118,6 +121,9 @@ func (d *Server) compareSets(ctx context.Context, first, second *filter.Filter, 
 }
 
 func metricsOf(names []string) ([]metric.Metric, error) {
+	if len(names) > mostNamed {
+		return nil, fmt.Errorf("%d metrics are more than %d", len(names), mostNamed)
+	}
 	var list []metric.Metric
 	for _, name := range names {
 		m, err := metric.Find(name)

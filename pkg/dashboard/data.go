@@ -83,8 +83,8 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 		rows.Sort = []query.Order{{Field: name, Descending: down}}
 	}
 	q := query.Query{Filter: f, Rows: rows}
-	if err := q.Check(); err != nil {
-		return nil, refused(err)
+	if err := checked(&q); err != nil {
+		return nil, err
 	}
 	got, err := d.store.Query(ctx, q)
 	if err != nil {
@@ -185,8 +185,8 @@ const most = 5000
 // these gives the runs that meet a filter, oldest first; too many are refused.
 func (d *Server) these(ctx context.Context, f *filter.Filter) ([]explore.Run, error) {
 	q := query.Query{Filter: f, Rows: &query.Rows{Sort: []query.Order{{Field: "timestamp"}}, Limit: most}}
-	if err := q.Check(); err != nil {
-		return nil, refused(err)
+	if err := checked(&q); err != nil {
+		return nil, err
 	}
 	got, err := d.store.Query(ctx, q)
 	if err != nil {

@@ -73,8 +73,8 @@ func (a applied) writeJSON(w io.Writer) error {
 }
 
 func (d *Server) apply(ctx context.Context, in *applyInput) (*applyAnswer, error) {
-	if err := in.Body.Check(); err != nil {
-		return nil, refused(err)
+	if err := checked(&in.Body); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	got, err := d.store.Query(ctx, in.Body)

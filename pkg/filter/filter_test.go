@@ -122,6 +122,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"field":"timestamp","min":"yesterday"}`:     `filter.min: "yesterday" is no time`,
 		deep:   "more than 20 deep",
 		many:   "more than 1000 conditions",
+		strings.NewReplacer("field", "text", `,"has":true`, "").Replace(many): "more than 1000 conditions",
 		values: "more than 10000 values",
 		`{"text":"` + strings.Repeat("x", filter.MaxBytes) + `"}`:  "more than 1048576",
 		`{"field":"median_ttft_ms","min":1e999}`:                   "1e999",
