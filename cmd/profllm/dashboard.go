@@ -184,7 +184,7 @@ func (c *dashboardServeCmd) spool(a *app, live *dashboard.Live) (*upload.Spool, 
 	if err != nil {
 		return nil, err
 	}
-	s, err := upload.Open(dir, upload.Options{Collector: col, Now: a.now, Log: a.logf,
+	s, err := upload.Open(dir, upload.Options{Collector: col, Now: a.now, Log: a.logf, Reason: store.Reason,
 		Put: func(ctx context.Context, runs []records.Run) ([]upload.Outcome, error) {
 			list, err := live.Put(ctx, runs)
 			out := make([]upload.Outcome, len(list))

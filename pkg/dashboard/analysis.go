@@ -111,7 +111,7 @@ func (d *Server) traced(ctx context.Context, in *trendsInput) (*report.Report, m
 		return nil, nil, refused(err)
 	}
 	r, err := report.Trace(runs, metrics, in.Body.By)
-	return r, ids, failed(err)
+	return r, ids, d.failed(err)
 }
 
 type paretoInput struct {
@@ -152,7 +152,7 @@ func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, er
 		best.Add(v[2].Text, v[0], v[1], func() runAt { return runAt{string(id), v[3].Number} })
 	})
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &paretoAnswer{}
 	a.Body.IDs = []string{}
@@ -192,7 +192,7 @@ func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) 
 				err = errChanged
 			}
 			if err != nil {
-				yield(nil, failed(err))
+				yield(nil, d.failed(err))
 				return
 			}
 			if !yield(got.Rows, nil) || rows.Offset+rows.Limit >= got.Matches {

@@ -48,7 +48,7 @@ func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer,
 	}
 	runs, err := d.store.Several(ctx, b.Runs)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &compareAnswer{}
 	a.Body.Report = report.Build(runs, report.Options{})

@@ -119,8 +119,8 @@ func config(version string) huma.Config {
 }
 
 // failed is the answer to an error: of the request, of a run that is not there, or of the
-// store.
-func failed(err error) error {
+// store, of which the client reads no more than store.Reason.
+func (d *Server) failed(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -135,7 +135,8 @@ func failed(err error) error {
 	case errors.Is(err, context.Canceled):
 		return huma.NewError(statusClosed, "the client went away")
 	}
-	return huma.Error500InternalServerError(err.Error())
+	d.opts.Log("a request was not answered: %v", err)
+	return huma.Error500InternalServerError(store.Reason(err))
 }
 
 // statusClosed is nginx's code for a client that closed its connection.

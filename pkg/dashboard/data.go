@@ -88,7 +88,7 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 	}
 	got, err := d.store.Query(ctx, q)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &experimentsAnswer{}
 	a.Body.Runs, a.Body.Matches = got.Runs, got.Matches
@@ -125,7 +125,7 @@ type experimentAnswer struct {
 func (d *Server) experiment(ctx context.Context, in *experimentInput) (*experimentAnswer, error) {
 	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &experimentAnswer{}
 	b := &a.Body
@@ -164,7 +164,7 @@ func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAns
 		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp", "gpu_hours"}, query.First.Metrics...),
 	})
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &summaryAnswer{}
 	b := &a.Body
@@ -190,7 +190,7 @@ func (d *Server) these(ctx context.Context, f *filter.Filter) ([]explore.Run, er
 	}
 	got, err := d.store.Query(ctx, q)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	if got.Matches > most {
 		return nil, huma.Error422UnprocessableEntity(
@@ -198,7 +198,7 @@ func (d *Server) these(ctx context.Context, f *filter.Filter) ([]explore.Run, er
 	}
 	list, err := d.store.Several(ctx, got.Rows.IDs)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	runs := make([]explore.Run, len(list))
 	for i := range list {

@@ -128,7 +128,7 @@ func (d *Server) columns(ctx context.Context, rows *query.Rows) ([]*field.Field,
 	if len(rows.Fields) == 0 {
 		all, err := d.store.Fields(ctx)
 		if err != nil {
-			return nil, failed(err)
+			return nil, d.failed(err)
 		}
 		for _, f := range all {
 			if f.Name != "run_id" {

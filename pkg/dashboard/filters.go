@@ -38,7 +38,7 @@ func (d *Server) addFilters() {
 func (d *Server) options(ctx context.Context) (*optionsAnswer, error) {
 	got, err := query.OptionsOf(ctx, d.store)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &optionsAnswer{}
 	b := &a.Body
@@ -79,7 +79,7 @@ func (d *Server) apply(ctx context.Context, in *applyInput) (*applyAnswer, error
 	began := time.Now()
 	got, err := d.store.Query(ctx, in.Body)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &applyAnswer{}
 	a.Body.Answer, a.Body.TookMS = *got, float64(time.Since(began).Microseconds())/1000

@@ -61,7 +61,7 @@ func (d *Server) addUploads() {
 		if errors.Is(err, upload.ErrNoJob) {
 			return nil, huma.Error404NotFound(err.Error())
 		}
-		return &uploadAnswer{st}, failed(err)
+		return &uploadAnswer{st}, d.failed(err)
 	})
 }
 

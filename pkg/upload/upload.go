@@ -103,9 +103,11 @@ type Outcome struct {
 type Options struct {
 	Collector *collect.Collector
 	// Put stores runs; when it returns without an error, they are on disk.
-	Put   func(context.Context, []records.Run) ([]Outcome, error)
-	Bytes int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
-	Files int   // of one upload; 0: MaxFiles
+	Put func(context.Context, []records.Run) ([]Outcome, error)
+	// Reason is what those who sent files may read of an error of Put; nil: only that there is one.
+	Reason func(error) string
+	Bytes  int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
+	Files  int   // of one upload; 0: MaxFiles
 	// Entries is how many files and folders an archive may have; 0: 100,000.
 	Entries int
 	Now     func() time.Time
@@ -142,6 +144,9 @@ func Open(dir string, o Options) (*Spool, error) {
 	o.Bytes, o.Files, o.Entries = cmp.Or(o.Bytes, DefaultBytes), cmp.Or(o.Files, MaxFiles), cmp.Or(o.Entries, maxEntries)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Reason == nil {
+		o.Reason = func(error) string { return "the store reported an error, which the server's log describes" }
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
