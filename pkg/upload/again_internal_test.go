@@ -28,11 +28,15 @@ type clocked struct {
 	said []string
 }
 
-func newClocked(t *testing.T, dir string) *clocked {
+func newClocked(t *testing.T, dir string) *clocked { return newClockedIn(t, dir, 0) }
+
+// newClockedIn is a clocked spool with so much room.
+func newClockedIn(t *testing.T, dir string, room int64) *clocked {
 	t.Helper()
 	c := &clocked{now: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)}
 	var err error
 	c.Spool, err = Open(dir, Options{
+		Room:   room,
 		Now:    func() time.Time { return c.now },
 		Reason: func(err error) string { return "in words: " + err.Error() },
 		Put: func(_ context.Context, runs []records.Run) ([]Outcome, error) {

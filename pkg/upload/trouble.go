@@ -93,7 +93,11 @@ func (s *Spool) settled(ctx context.Context, job string, err error) {
 	}
 	a.next = now.Add(pause)
 	if a.gone = errors.Is(err, errKills) || !ofStore && now.Sub(a.first) > giveUp; a.gone {
-		s.opts.Log("upload %s: given up until the next start, its files are kept: %s", job, a.why)
+		until := " until the next start"
+		if errors.Is(err, errKills) {
+			until = ""
+		}
+		s.opts.Log("upload %s: given up%s, its files are kept: %s", job, until, a.why)
 	}
 }
 
