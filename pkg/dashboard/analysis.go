@@ -185,11 +185,18 @@ func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) 
 			yield(nil, refused(err))
 			return
 		}
-		version := d.store.version.Load()
+		before, err := d.store.changes(ctx)
+		if err != nil {
+			yield(nil, d.failed(err))
+			return
+		}
 		for ; ; rows.Offset += rows.Limit {
 			got, err := d.store.Query(ctx, q)
-			if err == nil && rows.Offset > 0 && d.store.version.Load() != version {
-				err = errChanged
+			if err == nil && rows.Offset > 0 {
+				var now int64
+				if now, err = d.store.changes(ctx); err == nil && now != before {
+					err = errChanged
+				}
 			}
 			if err != nil {
 				yield(nil, d.failed(err))
