@@ -25,8 +25,8 @@ func (d *Server) addAnalysis() {
 			OperationID: id, Method: http.MethodPost, Path: "/api/analysis/" + id, Summary: summary, MaxBodyBytes: maxQuery,
 		}
 	}
-	huma.Register(d.api, op("trends", "Series of runs over time, with the changes that are more than noise"), d.trends)
-	huma.Register(d.api, op("regression", "The series whose last change is for the worse"), d.regression)
+	huma.Register(d.api, op("trends", "Series of runs over time, with the changes that are more than noise"), analysed(d, d.trends))
+	huma.Register(d.api, op("regression", "The series whose last change is for the worse"), analysed(d, d.regression))
 	huma.Register(d.api, op("pareto", "The runs that no other run beats in both of two metrics"), d.pareto)
 }
 

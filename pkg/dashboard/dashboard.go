@@ -56,6 +56,8 @@ type Server struct {
 	mux   *http.ServeMux
 	api   huma.API
 	slots chan struct{} // one for each upload that is being received
+	// analyses has one for each analysis that is under way.
+	analyses chan struct{}
 	counts
 }
 
@@ -66,7 +68,10 @@ func New(l *Live, o Options) *Server {
 	}
 	o.AtOnce = cmp.Or(o.AtOnce, 32)
 	o.Patience = cmp.Or(o.Patience, timeLimit)
-	d := &Server{store: l, opts: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.AtOnce)}
+	d := &Server{
+		store: l, opts: o, mux: http.NewServeMux(),
+		slots: make(chan struct{}, o.AtOnce), analyses: make(chan struct{}, mostAnalyses),
+	}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
 	d.addMetrics()

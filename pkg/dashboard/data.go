@@ -33,7 +33,7 @@ func (d *Server) addData() {
 	huma.Register(d.api, huma.Operation{
 		OperationID: "compare", Method: http.MethodPost, Path: "/api/data/compare",
 		Summary: "Two to ten runs, or two sets of runs, against each other", MaxBodyBytes: maxQuery,
-	}, d.compare)
+	}, analysed(d, d.compare))
 }
 
 // Chosen are the runs that a request in a URL asks for. The type is exported because huma reads no others that are

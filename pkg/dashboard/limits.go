@@ -1,7 +1,11 @@
 package dashboard
 
 import (
+	"context"
+	"errors"
 	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/profllm/profllm/pkg/query"
 )
@@ -41,3 +45,24 @@ func limited(q *query.Query) error {
 
 // rowsOf is how many rows of so many fields may be in memory at once.
 func rowsOf(fields int) int { return max(1, min(query.MaxRows, mostCells/max(1, fields))) }
+
+// mostAnalyses is how many analyses run at once: each has up to 5,000 whole records in memory.
+const mostAnalyses = 4
+
+// analysed is an operation that waits until few others run.
+func analysed[In, Out any](
+	d *Server, do func(context.Context, *In) (*Out, error),
+) func(context.Context, *In) (*Out, error) {
+	return func(ctx context.Context, in *In) (*Out, error) {
+		select {
+		case d.analyses <- struct{}{}:
+			defer func() { <-d.analyses }()
+			return do(ctx, in)
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, huma.Error503ServiceUnavailable(fmt.Sprintf("%d analyses are under way; try again", mostAnalyses))
+			}
+			return nil, d.failed(ctx.Err())
+		}
+	}
+}
