@@ -140,3 +140,18 @@ func TestEdges(t *testing.T) {
 		}
 	}
 }
+
+// Of fields that no run has, nothing is remembered: there is no end of their names.
+func TestUnknownFieldsAreNotRemembered(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	gpu, err := field.Find("gpu")
+	require.NoError(t, err)
+	c := &celled{Store: s, t: t, seq: map[string]int64{}}
+	c.Put("a", []field.Cell{{Field: gpu, Value: field.OfText("H100")}})
+	a, err := s.Query(t.Context(), query.Query{Facets: []string{"gpu", "cmd_args.nobody_has_it", "cpu"}})
+	require.NoError(t, err)
+	require.Equal(t, 1, a.Facets[1].Missing)
+	require.Len(t, s.found.spans, 1)
+}
