@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,4 +155,19 @@ func TestUnknownFieldsAreNotRemembered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, a.Facets[1].Missing)
 	require.Len(t, s.found.spans, 1)
+}
+
+// The largest filter that is accepted is answered: SQLite takes no deeper expression than 1,000.
+func TestLargestFilters(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	f := filter.Filter{Condition: filter.Condition{Field: "gpu", Has: new(true)}}
+	for name, large := range map[string]*filter.Filter{
+		"and": {And: slices.Repeat([]filter.Filter{f}, 1000)}, "or": {Or: slices.Repeat([]filter.Filter{f}, 1000)},
+		"text": {Or: slices.Repeat([]filter.Filter{{Anywhere: "x"}}, 1000)},
+	} {
+		_, err := s.Query(t.Context(), query.Query{Filter: large, Facets: []string{"cpu"}})
+		require.NoError(t, err, name)
+	}
 }
