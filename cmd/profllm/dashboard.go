@@ -56,13 +56,9 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, fmt.Errorf("--address %s: %w", c.Address, err))
 	}
 	defer l.Close()
-	token := strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN"))
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && token == "" && !c.ReadOnly {
-		return fail(exitUsage, errors.New(
-			"anybody on the network could write\n\thint: export PROFLLM_DASHBOARD_TOKEN=…, or name --read-only"))
-	}
-	if c.TokenFor == "all" && token == "" {
-		return fail(exitUsage, errors.New("--token-for all needs a token\n\thint: export PROFLLM_DASHBOARD_TOKEN=…"))
+	token, err := c.token(a, l.Addr())
+	if err != nil {
+		return err
 	}
 	s, done, err := c.openStore(ctx, a)
 	defer done()
@@ -111,6 +107,19 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	a.logf("dashboard of %s at http://%s/", quantity.Count(n, "run"), l.Addr())
 	endsByItself.Store(true) // requests and uploads that are under way
 	return dashboard.New(live, o).Serve(ctx, l)
+}
+
+// token is the server's token, "" for none. It is an error if a server at this address needs one.
+func (c *dashboardServeCmd) token(a *app, at net.Addr) (string, error) {
+	token := strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN"))
+	if addr, ok := at.(*net.TCPAddr); ok && !addr.IP.IsLoopback() && token == "" && !c.ReadOnly {
+		return "", fail(exitUsage, errors.New(
+			"anybody on the network could write\n\thint: export PROFLLM_DASHBOARD_TOKEN=…, or name --read-only"))
+	}
+	if c.TokenFor == "all" && token == "" {
+		return "", fail(exitUsage, errors.New("--token-for all needs a token\n\thint: export PROFLLM_DASHBOARD_TOKEN=…"))
+	}
+	return token, nil
 }
 
 // openStore opens the store, or makes one for as long as the command runs. done closes it, and is never nil.

@@ -14,8 +14,6 @@ import (
 )
 
 // The answer to a request that the store does not answer has no text of the database: the log has it.
-//
-// covers: DASH-4
 func TestStoreThatIsAway(t *testing.T) {
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), store.Options{Create: true})
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 
 // What anybody may read of an error says what is wrong, and not where the database is and who uses it.
 //
-// covers: API-4, DASH-4
+// covers: API-4
 func TestReason(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
