@@ -118,8 +118,8 @@ func TestUploadsHaveARoom(t *testing.T) {
 	require.Equal(t, "application/problem+json", head.Get("Content-Type"))
 	var p problemOf
 	require.NoError(t, json.Unmarshal(answer, &p))
-	require.Equal(t, `nothing was stored: "a.json": uploads that wait leave no room for this one: send it again later: `+
-		`all together may have 1048576 bytes`, p.Detail)
+	require.Equal(t, `nothing was stored: "a.json": the uploads that wait to be stored leave no room for this one: `+
+		`all together may have 1048576 bytes; send it again later`, p.Detail)
 	s.well()
 }
 

@@ -38,7 +38,7 @@ func (r *room) take(n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.used+n > r.most {
-		return fmt.Errorf("%w: all together may have %d bytes", ErrFull, r.most)
+		return fmt.Errorf("%w: all together may have %d bytes; send it again later", ErrFull, r.most)
 	}
 	r.used += n
 	return nil

@@ -138,7 +138,7 @@ var (
 	ErrName     = errors.New("a file name that is not accepted")
 	ErrTooLarge = errors.New("the upload is larger than allowed")
 	ErrEmpty    = errors.New("no file was sent")
-	ErrFull     = errors.New("uploads that wait leave no room for this one: send it again later")
+	ErrFull     = errors.New("the uploads that wait to be stored leave no room for this one")
 	ErrCut      = errors.New("what was sent cannot be read to its end")
 	ErrNoJob    = errors.New("no such upload")
 )
