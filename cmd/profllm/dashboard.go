@@ -56,17 +56,16 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, fmt.Errorf("--address %s: %w", c.Address, err))
 	}
 	defer l.Close()
-	token := strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN"))
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && token == "" && !c.ReadOnly {
-		return fail(exitUsage, errors.New(
-			"anybody on the network could write\n\thint: export PROFLLM_DASHBOARD_TOKEN=…, or name --read-only"))
+	token, err := c.token(a, l.Addr())
+	if err != nil {
+		return err
 	}
-	if c.TokenFor == "all" && token == "" {
-		return fail(exitUsage, errors.New("--token-for all needs a token\n\thint: export PROFLLM_DASHBOARD_TOKEN=…"))
-	}
-	s, done, err := c.fill(ctx, a)
+	s, done, err := c.openStore(ctx, a)
 	defer done()
 	if err != nil {
+		return err
+	}
+	if err := c.fill(ctx, a, s); err != nil {
 		return err
 	}
 	live := dashboard.InDatabase(s)
@@ -75,7 +74,10 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	o := dashboard.Options{Version: version(), Token: token, TokenForReads: c.TokenFor == "all", ReadOnly: c.ReadOnly, Hosts: c.Host, Roots: c.roots(), Demo: c.Demo, Log: a.logf}
+	o := dashboard.Options{
+		Version: version(), Token: token, TokenForReads: c.TokenFor == "all", ReadOnly: c.ReadOnly, Hosts: c.Host,
+		Roots: c.roots(), Demo: c.Demo, Log: a.logf,
+	}
 	ctx, stop := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	defer func() {
@@ -107,26 +109,40 @@ func (c dashboardServeCmd) Run(ctx context.Context, a *app) error {
 	return dashboard.New(live, o).Serve(ctx, l)
 }
 
-// fill opens the store, or makes one for as long as the command runs, and stores what the paths
-// have.
-func (c *dashboardServeCmd) fill(ctx context.Context, a *app) (s *store.Store, done func(), err error) {
-	done = func() {}
+// token is the server's token, "" for none. It is an error if a server at this address needs one.
+func (c *dashboardServeCmd) token(a *app, at net.Addr) (string, error) {
+	token := strings.TrimSpace(a.env("PROFLLM_DASHBOARD_TOKEN"))
+	if addr, ok := at.(*net.TCPAddr); ok && !addr.IP.IsLoopback() && token == "" && !c.ReadOnly {
+		return "", fail(exitUsage, errors.New(
+			"anybody on the network could write\n\thint: export PROFLLM_DASHBOARD_TOKEN=…, or name --read-only"))
+	}
+	if c.TokenFor == "all" && token == "" {
+		return "", fail(exitUsage, errors.New("--token-for all needs a token\n\thint: export PROFLLM_DASHBOARD_TOKEN=…"))
+	}
+	return token, nil
+}
+
+// openStore opens the store, or makes one for as long as the command runs. done closes it, and is never nil.
+func (c *dashboardServeCmd) openStore(ctx context.Context, a *app) (s *store.Store, done func(), err error) {
 	if c.Store != "" {
 		if s, err = c.open(ctx, a, true); err != nil {
-			return nil, done, err
+			return nil, func() {}, err
 		}
-		done = func() { s.Close() }
-	} else {
-		dir, err := os.MkdirTemp("", "profllm-dashboard-")
-		if err != nil {
-			return nil, done, err
-		}
-		done = func() { os.RemoveAll(dir) }
-		if s, err = store.Open(ctx, filepath.Join(dir, "runs.db"), store.Options{Create: true, Now: a.now}); err != nil {
-			return nil, done, err
-		}
-		done = func() { s.Close(); os.RemoveAll(dir) }
+		return s, func() { s.Close() }, nil
 	}
+	dir, err := os.MkdirTemp("", "profllm-dashboard-")
+	if err != nil {
+		return nil, func() {}, err
+	}
+	s, err = store.Open(ctx, filepath.Join(dir, "runs.db"), store.Options{Create: true, Now: a.now})
+	if err != nil {
+		return nil, func() { os.RemoveAll(dir) }, err
+	}
+	return s, func() { s.Close(); os.RemoveAll(dir) }, nil
+}
+
+// fill stores made-up runs for --demo, or what the paths have.
+func (c *dashboardServeCmd) fill(ctx context.Context, a *app, s *store.Store) error {
 	switch {
 	case c.Demo:
 		made := synthetic.New(1, demoRuns, a.now())
@@ -134,20 +150,21 @@ func (c *dashboardServeCmd) fill(ctx context.Context, a *app) (s *store.Store, d
 		for i := range runs {
 			runs[i] = made.Run(i)
 		}
-		_, err = s.Put(ctx, runs)
-		return s, done, err
+		_, err := s.Put(ctx, runs)
+		return err
 	case c.Store != "" && len(c.Paths) == 0:
-		return s, done, nil
+		return nil
 	}
+	var err error
 	if c.Paths, err = c.paths(ctx, a, c.Paths); err != nil {
-		return nil, done, err
+		return err
 	}
 	runs, unpacked, err := a.loadRuns(ctx, c.Paths...)
 	defer unpacked()
-	if err == nil {
-		err = a.fillStore(ctx, s.Put, runs, newFill("store-fill", s)) // says what is refused
+	if err != nil {
+		return err
 	}
-	return s, done, err
+	return a.fillStore(ctx, s.Put, runs, newFill("store-fill", s)) // says what is refused
 }
 
 // roots are the folders below which files of runs may be read, as they are without links.
@@ -176,7 +193,7 @@ func (c *dashboardServeCmd) spool(a *app, live *dashboard.Live) (*upload.Spool, 
 	if err != nil {
 		return nil, err
 	}
-	s, err := upload.Open(dir, upload.Options{Collector: col, Now: a.now, Log: a.logf,
+	s, err := upload.Open(dir, upload.Options{Collector: col, Now: a.now, Log: a.logf, Reason: store.Reason,
 		Put: func(ctx context.Context, runs []records.Run) ([]upload.Outcome, error) {
 			list, err := live.Put(ctx, runs)
 			out := make([]upload.Outcome, len(list))

@@ -330,10 +330,12 @@ func TestDashboardRefuses(t *testing.T) {
 		{[]string{"--address", "0.0.0.0:0"}, "PROFLLM_DASHBOARD_TOKEN"},
 		{[]string{"--demo", "--store", "runs.db"}, "--demo"},
 		{[]string{"nothing"}, "nothing"},
+		{nil, "there is no folder results"},
 		{[]string{"--address", "256.0.0.1:x"}, "256.0.0.1"},
 	} {
 		o := profllm(t, dir, nil, append([]string{"dashboard", "serve"}, c.args...)...)
 		require.Equal(t, exitUsage, o.code, fmt.Sprint(c.args, o.stderr))
 		require.Contains(t, o.stderr, c.says)
+		require.NotContains(t, o.stderr, "goroutine", "a panic has the same exit code")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/query"
@@ -38,6 +39,7 @@ type Table struct {
 	byName  map[string]*column
 	fixed   map[*field.Field]*column // of field.All; nil until a run has one
 	most    int                      // different numbers, and texts, in the dictionary of a column
+	changes atomic.Int64             // so far; it grows only under mu
 }
 
 // New is an empty table.
@@ -58,8 +60,12 @@ func (t *Table) Put(id string, cells []field.Cell) { t.PutAll([]query.Run{{ID: i
 // PutAll is Put of several runs, of which no question sees a part. It waits only once for the
 // questions under way.
 func (t *Table) PutAll(runs []query.Run) {
+	if len(runs) == 0 {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.changes.Add(1)
 	for i := range runs {
 		row := t.place(runs[i].ID)
 		for _, cell := range runs[i].Cells {
@@ -126,6 +132,7 @@ func (t *Table) Delete(id string) {
 	if !had {
 		return
 	}
+	t.changes.Add(1)
 	t.clear(row)
 	if hash := maphash.String(t.seed, id); t.rowOf[hash] == row {
 		delete(t.rowOf, hash)
@@ -153,6 +160,9 @@ func (t *Table) columnOf(f *field.Field) *column {
 	}
 	return c
 }
+
+// Changes counts the changes of the table. Questions between two equal counts were answered from the same runs.
+func (t *Table) Changes() int64 { return t.changes.Load() }
 
 // Len is the number of runs.
 func (t *Table) Len() int {

@@ -25,8 +25,8 @@ func (d *Server) addAnalysis() {
 			OperationID: id, Method: http.MethodPost, Path: "/api/analysis/" + id, Summary: summary, MaxBodyBytes: maxQuery,
 		}
 	}
-	huma.Register(d.api, op("trends", "Series of runs over time, with the changes that are more than noise"), d.trends)
-	huma.Register(d.api, op("regression", "The series whose last change is for the worse"), d.regression)
+	huma.Register(d.api, op("trends", "Series of runs over time, with the changes that are more than noise"), analysed(d, d.trends))
+	huma.Register(d.api, op("regression", "The series whose last change is for the worse"), analysed(d, d.regression))
 	huma.Register(d.api, op("pareto", "The runs that no other run beats in both of two metrics"), d.pareto)
 }
 
@@ -111,7 +111,7 @@ func (d *Server) traced(ctx context.Context, in *trendsInput) (*report.Report, m
 		return nil, nil, refused(err)
 	}
 	r, err := report.Trace(runs, metrics, in.Body.By)
-	return r, ids, failed(err)
+	return r, ids, d.failed(err)
 }
 
 type paretoInput struct {
@@ -152,7 +152,7 @@ func (d *Server) pareto(ctx context.Context, in *paretoInput) (*paretoAnswer, er
 		best.Add(v[2].Text, v[0], v[1], func() runAt { return runAt{string(id), v[3].Number} })
 	})
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &paretoAnswer{}
 	a.Body.IDs = []string{}
@@ -180,19 +180,26 @@ var errChanged = errors.New("runs were stored or removed meanwhile: ask again")
 func (d *Server) pages(ctx context.Context, f *filter.Filter, rows *query.Rows) iter.Seq2[*query.Table, error] {
 	return func(yield func(*query.Table, error) bool) {
 		q := query.Query{Filter: f, Rows: rows}
-		rows.Limit = query.MaxRows
+		rows.Limit = rowsOf(len(rows.Fields))
 		if err := q.Check(); err != nil {
 			yield(nil, refused(err))
 			return
 		}
-		version := d.store.version.Load()
+		before, err := d.store.changes(ctx)
+		if err != nil {
+			yield(nil, d.failed(err))
+			return
+		}
 		for ; ; rows.Offset += rows.Limit {
 			got, err := d.store.Query(ctx, q)
-			if err == nil && rows.Offset > 0 && d.store.version.Load() != version {
-				err = errChanged
+			if err == nil && rows.Offset > 0 {
+				var now int64
+				if now, err = d.store.changes(ctx); err == nil && now != before {
+					err = errChanged
+				}
 			}
 			if err != nil {
-				yield(nil, failed(err))
+				yield(nil, d.failed(err))
 				return
 			}
 			if !yield(got.Rows, nil) || rows.Offset+rows.Limit >= got.Matches {

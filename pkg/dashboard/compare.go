@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -49,7 +50,7 @@ func (d *Server) compare(ctx context.Context, in *compareInput) (*compareAnswer,
 	}
 	runs, err := d.store.Several(ctx, b.Runs)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &compareAnswer{}
 	a.Body.Report = report.Build(runs, report.Options{})
@@ -144,6 +145,9 @@ func noPair(n report.Names) string {
 }
 
 func metricsOf(names []string) ([]metric.Metric, error) {
+	if len(names) > mostNamed {
+		return nil, fmt.Errorf("%d metrics are more than %d", len(names), mostNamed)
+	}
 	var list []metric.Metric
 	for _, name := range names {
 		m, err := metric.Find(name)

@@ -196,6 +196,7 @@ func TestDatabaseThatEnds(t *testing.T) {
 		if at != "while" {
 			require.Equal(t, upload.Waiting, st.State)
 			require.NotEmpty(t, st.Trouble)
+			require.NotRegexp(t, `127\.0\.0\.1|localhost|user|/`, st.Trouble, "who sent it does not learn where the database is")
 			require.NotNil(t, st.NextTry)
 		}
 		await.True(t, func() bool { return server.Ended() }, "the database has ended")

@@ -56,6 +56,8 @@ type Server struct {
 	mux   *http.ServeMux
 	api   huma.API
 	slots chan struct{} // one for each upload that is being received
+	// analyses has one for each analysis that is under way.
+	analyses chan struct{}
 	counts
 }
 
@@ -66,7 +68,10 @@ func New(l *Live, o Options) *Server {
 	}
 	o.AtOnce = cmp.Or(o.AtOnce, 32)
 	o.Patience = cmp.Or(o.Patience, timeLimit)
-	d := &Server{store: l, opts: o, mux: http.NewServeMux(), slots: make(chan struct{}, o.AtOnce)}
+	d := &Server{
+		store: l, opts: o, mux: http.NewServeMux(),
+		slots: make(chan struct{}, o.AtOnce), analyses: make(chan struct{}, mostAnalyses),
+	}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()
 	d.addMetrics()
@@ -119,8 +124,8 @@ func config(version string) huma.Config {
 }
 
 // failed is the answer to an error: of the request, of a run that is not there, or of the
-// store.
-func failed(err error) error {
+// store, of which the client reads no more than store.Reason.
+func (d *Server) failed(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -135,7 +140,8 @@ func failed(err error) error {
 	case errors.Is(err, context.Canceled):
 		return huma.NewError(statusClosed, "the client went away")
 	}
-	return huma.Error500InternalServerError(err.Error())
+	d.opts.Log("a request was not answered: %v", err)
+	return huma.Error500InternalServerError(store.Reason(err))
 }
 
 // statusClosed is nginx's code for a client that closed its connection.

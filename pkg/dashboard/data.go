@@ -33,7 +33,7 @@ func (d *Server) addData() {
 	huma.Register(d.api, huma.Operation{
 		OperationID: "compare", Method: http.MethodPost, Path: "/api/data/compare",
 		Summary: "Two to ten runs, or two sets of runs, against each other", MaxBodyBytes: maxQuery,
-	}, d.compare)
+	}, analysed(d, d.compare))
 }
 
 // Chosen are the runs that a request in a URL asks for. The type is exported because huma reads no others that are
@@ -83,12 +83,12 @@ func (d *Server) experiments(ctx context.Context, in *experimentsInput) (*experi
 		rows.Sort = []query.Order{{Field: name, Descending: down}}
 	}
 	q := query.Query{Filter: f, Rows: rows}
-	if err := q.Check(); err != nil {
-		return nil, refused(err)
+	if err := checked(&q); err != nil {
+		return nil, err
 	}
 	got, err := d.store.Query(ctx, q)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &experimentsAnswer{}
 	a.Body.Runs, a.Body.Matches = got.Runs, got.Matches
@@ -125,7 +125,7 @@ type experimentAnswer struct {
 func (d *Server) experiment(ctx context.Context, in *experimentInput) (*experimentAnswer, error) {
 	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &experimentAnswer{}
 	b := &a.Body
@@ -164,7 +164,7 @@ func (d *Server) summary(ctx context.Context, in *struct{ Chosen }) (*summaryAns
 		Filter: f, Within: true, Facets: counted, Metrics: append([]string{"timestamp", "gpu_hours"}, query.First.Metrics...),
 	})
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &summaryAnswer{}
 	b := &a.Body
@@ -185,12 +185,12 @@ const most = 5000
 // these gives the runs that meet a filter, oldest first; too many are refused.
 func (d *Server) these(ctx context.Context, f *filter.Filter) ([]explore.Run, error) {
 	q := query.Query{Filter: f, Rows: &query.Rows{Sort: []query.Order{{Field: "timestamp"}}, Limit: most}}
-	if err := q.Check(); err != nil {
-		return nil, refused(err)
+	if err := checked(&q); err != nil {
+		return nil, err
 	}
 	got, err := d.store.Query(ctx, q)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	if got.Matches > most {
 		return nil, huma.Error422UnprocessableEntity(
@@ -198,7 +198,7 @@ func (d *Server) these(ctx context.Context, f *filter.Filter) ([]explore.Run, er
 	}
 	list, err := d.store.Several(ctx, got.Rows.IDs)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	runs := make([]explore.Run, len(list))
 	for i := range list {

@@ -41,7 +41,7 @@ func (d *Server) addExplore() {
 		}
 	}
 	huma.Register(d.api, op("impact", "Which setting moves a metric, in pairs of runs that differ in nothing else"),
-		func(ctx context.Context, in *exploreInput) (*impactAnswer, error) {
+		analysed(d, func(ctx context.Context, in *exploreInput) (*impactAnswer, error) {
 			m, err := metric.Find(in.Body.Metric)
 			if err != nil {
 				return nil, refused(err)
@@ -51,9 +51,9 @@ func (d *Server) addExplore() {
 				return nil, err
 			}
 			return &impactAnswer{explore.Impacts(runs, m)}, nil
-		})
+		}))
 	huma.Register(d.api, op("scaling", "How throughput grows with the number of GPUs"),
-		func(ctx context.Context, in *exploreInput) (*scalingAnswer, error) {
+		analysed(d, func(ctx context.Context, in *exploreInput) (*scalingAnswer, error) {
 			m, err := metric.Find(in.Body.Metric)
 			if err != nil {
 				return nil, refused(err)
@@ -63,8 +63,8 @@ func (d *Server) addExplore() {
 				return nil, err
 			}
 			return &scalingAnswer{explore.Scalings(runs, m)}, nil
-		})
-	huma.Register(d.api, op("capacity", "Which configuration serves a load within limits, on how many GPUs"), d.capacity)
+		}))
+	huma.Register(d.api, op("capacity", "Which configuration serves a load within limits, on how many GPUs"), analysed(d, d.capacity))
 }
 
 func (d *Server) capacity(ctx context.Context, in *capacityInput) (*capacityAnswer, error) {

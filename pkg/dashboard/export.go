@@ -109,6 +109,9 @@ func (d *Server) json(ctx context.Context, in *exportInput) (*huma.StreamRespons
 // exported are the rows that an export asks for, and their fields.
 func (d *Server) exported(ctx context.Context, in *exportInput) (*query.Rows, []*field.Field, error) {
 	rows := &query.Rows{Fields: in.Body.Fields, Sort: in.Body.Sort}
+	if err := limited(&query.Query{Rows: rows}); err != nil {
+		return nil, nil, refused(err)
+	}
 	fields, err := d.columns(ctx, rows)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +128,7 @@ func (d *Server) columns(ctx context.Context, rows *query.Rows) ([]*field.Field,
 	if len(rows.Fields) == 0 {
 		all, err := d.store.Fields(ctx)
 		if err != nil {
-			return nil, failed(err)
+			return nil, d.failed(err)
 		}
 		for _, f := range all {
 			if f.Name != "run_id" {

@@ -103,3 +103,55 @@ func TestExportsAreWhole(t *testing.T) {
 	status, body := a.ask(http.MethodPost, "/api/export/json", `{"fields": ["gpuu"]}`)
 	require.Equal(t, 422, status, "%s", body)
 }
+
+// slow is a client during whose reading something else happens, once it has read more than the head.
+type slow struct {
+	*httptest.ResponseRecorder
+	meanwhile func()
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	if s.meanwhile != nil && s.Body.Len() > 100_000 {
+		do := s.meanwhile
+		s.meanwhile = nil
+		do()
+	}
+	return s.ResponseRecorder.Write(p)
+}
+
+// An export of several parts is of one moment: if a run is stored between two of them, it breaks off.
+//
+// covers: DATA-1
+func TestExportsAreOfOneMoment(t *testing.T) {
+	made := synthetic.New(3, 300, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	body := `{"fields": ["gpu"` + strings.Repeat(`, "gpu"`, 4999) + `]}` // so that 200 runs are a part
+	for name, how := range map[string]func(*dashboard.Live) *dashboard.Live{
+		"columns": func(l *dashboard.Live) *dashboard.Live { return l },
+		"lean":    func(l *dashboard.Live) *dashboard.Live { return dashboard.InDatabase(l.Store) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs []records.Run
+			for i := range 299 {
+				runs = append(runs, made.Run(i))
+			}
+			l := how(live(t, runs))
+			h := dashboard.New(l, dashboard.Options{}).Handler()
+			ask := func(meanwhile func()) *slow {
+				w := &slow{httptest.NewRecorder(), meanwhile}
+				r := httptest.NewRequest("POST", "http://localhost/api/export/csv", strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				h.ServeHTTP(w, r)
+				return w
+			}
+			got := ask(nil)
+			require.Equal(t, 200, got.Code)
+			require.Equal(t, 300, strings.Count(got.Body.String(), "\n"))
+			require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
+				ask(func() {
+					_, err := l.Put(t.Context(), []records.Run{made.Run(299)})
+					require.NoError(t, err)
+				})
+			})
+		})
+	}
+}

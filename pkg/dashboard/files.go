@@ -63,7 +63,7 @@ type tracesAnswer struct {
 func (d *Server) trace(ctx context.Context, in *traceInput) (*huma.StreamResponse, error) {
 	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	var list []result.Trace
 	if p := s.Run.Result.Profiling; p != nil {

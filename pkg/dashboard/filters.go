@@ -38,7 +38,7 @@ func (d *Server) addFilters() {
 func (d *Server) options(ctx context.Context) (*optionsAnswer, error) {
 	got, err := query.OptionsOf(ctx, d.store)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &optionsAnswer{}
 	b := &a.Body
@@ -73,13 +73,13 @@ func (a applied) writeJSON(w io.Writer) error {
 }
 
 func (d *Server) apply(ctx context.Context, in *applyInput) (*applyAnswer, error) {
-	if err := in.Body.Check(); err != nil {
-		return nil, refused(err)
+	if err := checked(&in.Body); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	got, err := d.store.Query(ctx, in.Body)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	a := &applyAnswer{}
 	a.Body.Answer, a.Body.TookMS = *got, float64(time.Since(began).Microseconds())/1000

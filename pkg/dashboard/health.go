@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/profllm/profllm/pkg/store"
 )
 
 type healthAnswer struct {
@@ -28,7 +30,8 @@ func (d *Server) addHealth() {
 	}, func(ctx context.Context, _ *struct{}) (*healthAnswer, error) {
 		n, err := d.store.Count(ctx) // in the database: the columns in memory answer without it
 		if err != nil {
-			return nil, huma.Error503ServiceUnavailable(err.Error())
+			d.opts.Log("the store is not ready: %v", err)
+			return nil, huma.Error503ServiceUnavailable(store.Reason(err))
 		}
 		a := &healthAnswer{}
 		a.Body.Status, a.Body.Version = "ok", d.opts.Version

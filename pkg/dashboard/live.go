@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/profllm/profllm/pkg/columns"
@@ -22,8 +21,6 @@ type Live struct {
 
 	mu   sync.Mutex // one reads changes at a time
 	seen int64
-
-	version atomic.Int64 // another after each change of the columns
 }
 
 // batch is how many runs go into the columns at once.
@@ -47,16 +44,12 @@ func (l *Live) catchUp(ctx context.Context) error {
 	defer l.mu.Unlock()
 	var some []query.Run
 	flush := func() {
-		if len(some) > 0 {
-			l.version.Add(1)
-		}
 		l.table.PutAll(some)
 		some = some[:0]
 	}
 	last, err := l.Changes(ctx, l.seen, func(c store.Change) error {
 		if c.Gone {
 			flush()
-			l.version.Add(1)
 			l.table.Delete(c.ID)
 			return nil
 		}
@@ -105,9 +98,19 @@ func (l *Live) Query(ctx context.Context, q query.Query) (*query.Answer, error) 
 	return l.table.Query(ctx, q)
 }
 
+// changes counts the changes of what answers questions.
+func (l *Live) changes(ctx context.Context) (int64, error) {
+	if l.table == nil {
+		return l.Store.Last(ctx)
+	}
+	return l.table.Changes(), nil
+}
+
 // Each calls visit for every run that meets a filter, in any order, with its values of some fields, which visit
 // does not keep.
-func (l *Live) Each(ctx context.Context, f *filter.Filter, fields []string, visit func(id []byte, v []field.Value)) error {
+func (l *Live) Each(
+	ctx context.Context, f *filter.Filter, fields []string, visit func(id []byte, v []field.Value),
+) error {
 	if l.table == nil {
 		return l.Scan(ctx, f, fields, visit)
 	}

@@ -34,7 +34,7 @@ func (d *Server) addPresets() {
 		list, err := d.store.Presets(ctx)
 		a := &presetsAnswer{}
 		a.Body.Presets = list
-		return a, failed(err)
+		return a, d.failed(err)
 	})
 	huma.Register(d.api, huma.Operation{
 		OperationID: "save-preset", Method: http.MethodPost, Path: "/api/filters/presets",
@@ -49,7 +49,7 @@ func (d *Server) addPresets() {
 				return nil, refused(err)
 			}
 		}
-		return nil, failed(d.store.SetPreset(ctx, p))
+		return nil, d.failed(d.store.SetPreset(ctx, p))
 	})
 	huma.Register(d.api, huma.Operation{
 		OperationID: "delete-preset", Method: http.MethodDelete, Path: "/api/filters/presets/{name}",
@@ -58,6 +58,6 @@ func (d *Server) addPresets() {
 		Name string `path:"name"`
 	},
 	) (*struct{}, error) {
-		return nil, failed(d.store.DeletePreset(ctx, in.Name))
+		return nil, d.failed(d.store.DeletePreset(ctx, in.Name))
 	})
 }

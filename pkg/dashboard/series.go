@@ -29,7 +29,7 @@ type track struct {
 func (d *Server) series(ctx context.Context, in *experimentInput) (*seriesAnswer, error) {
 	s, err := d.store.Get(ctx, in.ID)
 	if err != nil {
-		return nil, failed(err)
+		return nil, d.failed(err)
 	}
 	dir, err := d.folderOf(&s.Run)
 	if err != nil {

@@ -67,7 +67,7 @@ func start(t *testing.T, box string, c config) *site {
 	causes, err := failure.Builtin()
 	require.NoError(t, err)
 	c.ups.Collector = &collect.Collector{Version: "test", Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}
-	c.ups.Put = putter(s.live, c.put)
+	c.ups.Put, c.ups.Reason = putter(s.live, c.put), store.Reason
 	if c.opts.Log == nil {
 		c.opts.Log = t.Logf
 	}

@@ -61,7 +61,7 @@ func (d *Server) addUploads() {
 		if errors.Is(err, upload.ErrNoJob) {
 			return nil, huma.Error404NotFound(err.Error())
 		}
-		return &uploadAnswer{st}, failed(err)
+		return &uploadAnswer{st}, d.failed(err)
 	})
 }
 
@@ -191,6 +191,9 @@ func (d *Server) uploadRefused(err error) (status int, detail string) {
 		return http.StatusUnprocessableEntity, err.Error()
 	}
 	d.opts.Log("an upload was not accepted: %v", err)
+	if errors.Is(err, upload.ErrFull) {
+		return http.StatusInsufficientStorage, "nothing was stored: " + err.Error()
+	}
 	var why syscall.Errno
 	switch errors.As(err, &why); why {
 	case 0:

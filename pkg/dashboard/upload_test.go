@@ -105,6 +105,24 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	require.Equal(t, 400, status)
 }
 
+// Uploads that wait take no more room than they may: another one is told to come again later.
+//
+// covers: API-1, SM-4
+func TestUploadsHaveARoom(t *testing.T) {
+	s := start(t, t.TempDir(), config{idle: true, ups: upload.Options{Room: 1 << 20}})
+	body, kind := form(t, "a.json", strings.Repeat("x", 900<<10))
+	status, answer, _ := s.send("POST", "/api/upload/json", kind, strings.NewReader(body))
+	require.Equal(t, 202, status, "%s", answer)
+	status, answer, head := s.send("POST", "/api/upload/json", kind, strings.NewReader(body))
+	require.Equal(t, 507, status, "%s", answer)
+	require.Equal(t, "application/problem+json", head.Get("Content-Type"))
+	var p problemOf
+	require.NoError(t, json.Unmarshal(answer, &p))
+	require.Equal(t, `nothing was stored: "a.json": the uploads that wait to be stored leave no room for this one: `+
+		`all together may have 1048576 bytes; send it again later`, p.Detail)
+	s.well()
+}
+
 func TestNoUploads(t *testing.T) {
 	for _, o := range []dashboard.Options{{}, {ReadOnly: true}} {
 		s := httptest.NewServer(dashboard.New(live(t, nil), o).Handler())

@@ -176,7 +176,7 @@ func software() []*Field {
 	}
 }
 
-// ofChecks are the answers of the checks: pass, fail or not-possible.
+// ofChecks are the checks that failed, with their severity. What passed is the rule, and has no field.
 func ofChecks(r *records.Run) []Cell {
 	if r.Result == nil || r.Result.Validity == nil {
 		return nil
@@ -185,7 +185,7 @@ func ofChecks(r *records.Run) []Cell {
 	had := map[string]bool{}
 	for _, c := range r.Result.Validity.Checks {
 		if c.Outcome != result.Fail || c.Word == "" || had[c.Word] {
-			continue // what passed is the rule
+			continue
 		}
 		had[c.Word] = true
 		f := &Field{Name: checkHead + c.Word, Group: Validity, Kind: Text, Title: c.Word, Help: c.Why, Free: true}

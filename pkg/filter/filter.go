@@ -36,7 +36,7 @@ import (
 const (
 	MaxBytes      = 1 << 20
 	maxDepth      = 20
-	maxConditions = 1000
+	maxConditions = 1000 // on a field or a text
 	maxValues     = 10_000
 )
 
@@ -149,6 +149,11 @@ func (c *checker) filter(f *Filter, place string, depth int) error {
 	if f.Not != nil {
 		return c.filter(f.Not, place+".not", depth+1)
 	}
+	if f.Field != "" || f.Anywhere != "" {
+		if c.conditions++; c.conditions > maxConditions {
+			return wrong(place, "more than %d conditions", maxConditions)
+		}
+	}
 	if f.Field != "" {
 		return c.condition(&f.Condition, place)
 	}
@@ -156,9 +161,6 @@ func (c *checker) filter(f *Filter, place string, depth int) error {
 }
 
 func (c *checker) condition(x *Condition, place string) error {
-	if c.conditions++; c.conditions > maxConditions {
-		return wrong(place, "more than %d conditions", maxConditions)
-	}
 	if c.values += len(x.In); c.values > maxValues {
 		return wrong(place, "more than %d values", maxValues)
 	}

@@ -7,7 +7,6 @@ package query
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
@@ -19,6 +18,7 @@ const (
 	MaxRows   = 10_000
 	MaxValues = 1_000 // of a facet that are listed
 	Bins      = 24    // of a histogram
+	MaxSort   = 16    // fields that rows are sorted by
 	// MaxDistinct is how many different numbers, and how many different texts, the runs of a
 	// store may have in a field for a facet to list them. A list of a million measured values says
 	// nothing, and costs more than all other facets.
@@ -153,7 +153,7 @@ func (q *Query) Check() error {
 	}
 	if r := q.Rows; r != nil {
 		names(r.Fields)
-		for i := range r.Sort {
+		for i := range r.Sort[:min(len(r.Sort), MaxSort)] {
 			one := []string{r.Sort[i].Field}
 			names(one)
 			r.Sort[i].Field = one[0]
@@ -162,22 +162,12 @@ func (q *Query) Check() error {
 		if r.Limit < 0 || r.Limit > MaxRows {
 			c.Add(source.Errorf(at, "limit %d is not between 0 and %d", r.Limit, MaxRows))
 		}
+		if len(r.Sort) > MaxSort {
+			c.Add(source.Errorf(at, "sorted by %d fields, more than %d", len(r.Sort), MaxSort))
+		}
 		if r.Offset < 0 {
 			c.Add(source.Errorf(at, "offset %d is below 0", r.Offset))
 		}
 	}
 	return c.Err()
-}
-
-// Names are all fields that a question is about, sorted.
-func (q *Query) Names() []string {
-	list := slices.Concat(q.Facets, q.Metrics, q.Filter.Fields())
-	if q.Rows != nil {
-		list = append(list, q.Rows.Fields...)
-		for _, o := range q.Rows.Sort {
-			list = append(list, o.Field)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }

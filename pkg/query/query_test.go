@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,6 +83,8 @@ func TestCheckSaysEverything(t *testing.T) {
 	for _, part := range []string{"gpuu", "ttftt", "nope_1", "nope_2", "limit 10001", "offset -1"} {
 		require.ErrorContains(t, err, part)
 	}
+	q = query.Query{Rows: &query.Rows{Sort: slices.Repeat([]query.Order{{Field: "gpu"}}, query.MaxSort+1)}}
+	require.ErrorContains(t, q.Check(), "sorted by 17 fields")
 }
 
 // Every number of the range has one bin, in the order of the numbers; the largest is in the last.

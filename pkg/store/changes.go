@@ -17,6 +17,14 @@ type Change struct {
 	Cells []field.Cell
 }
 
+// Last is the number of the last change. Questions between two equal numbers were answered from the same runs.
+func (s *Store) Last(ctx context.Context) (n int64, err error) {
+	err = s.read.QueryRowContext(ctx, lastChange).Scan(&n)
+	return n, err
+}
+
+const lastChange = "SELECT value FROM store_numbers WHERE name = 'seq'"
+
 // Changes calls visit for what changed behind a number, and returns the number of the last change; 0
 // gives every run. Whoever keeps the runs elsewhere, such as in memory, follows the store so, whichever
 // program changes it.

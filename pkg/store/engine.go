@@ -35,7 +35,7 @@ func (s *Store) ask(ctx context.Context, do func(*asking) error) error {
 		return err
 	}
 	a := &asking{Store: s, tx: tx}
-	if err := tx.QueryRowContext(ctx, "SELECT value FROM store_numbers WHERE name = 'seq'").Scan(&a.seq); err != nil {
+	if err := tx.QueryRowContext(ctx, lastChange).Scan(&a.seq); err != nil {
 		return err
 	}
 	if a.seen, err = s.usedFields(ctx, tx); err != nil {
@@ -144,32 +144,40 @@ func (x *asking) metrics(ctx context.Context, names []string, where expr) (runs 
 	return runs, list, nil
 }
 
+// table reads rows, many fields in one pass: all passes see one state of the store, and have one order.
 func (x *asking) table(ctx context.Context, rows query.Rows, where expr) (*query.Table, error) {
-	t := &query.Table{IDs: []string{}, Fields: rows.Fields, Columns: make([][]field.Value, len(rows.Fields))}
-	columns := []expr{raw("b.id")}
-	for i, name := range rows.Fields {
-		v := x.value(name, x.seen)
-		columns = append(columns, v.number, v.text)
-		t.Columns[i] = []field.Value{}
-	}
+	t := &query.Table{Fields: rows.Fields, Columns: make([][]field.Value, len(rows.Fields))}
 	var order []expr
 	for _, o := range rows.Sort {
 		order = append(order, x.value(o.Field, x.seen).order(o.Descending)...)
 	}
 	order = append(order, raw("coalesce(b.timestamp, 0) DESC, b.id"))
-	read := newReader(len(rows.Fields))
-	err := x.rows(ctx, func(r *sql.Rows) error {
-		if err := r.Scan(read.into...); err != nil {
-			return err
+	for from := 0; from == 0 || from < len(rows.Fields); from += wide {
+		part := t.Columns[from:min(from+wide, len(rows.Fields))]
+		columns := []expr{raw("b.id")}
+		for i := range part {
+			v := x.value(rows.Fields[from+i], x.seen)
+			columns = append(columns, v.number, v.text)
+			part[i] = []field.Value{}
 		}
-		t.IDs = append(t.IDs, read.id)
-		for i := range rows.Fields {
-			t.Columns[i] = append(t.Columns[i], read.value(i))
+		t.IDs = []string{} // the same in each pass
+		read := newReader(len(part))
+		err := x.rows(ctx, func(r *sql.Rows) error {
+			if err := r.Scan(read.into...); err != nil {
+				return err
+			}
+			t.IDs = append(t.IDs, read.id)
+			for i := range part {
+				part[i] = append(part[i], read.value(i))
+			}
+			return nil
+		}, format("SELECT %s FROM benchmark_runs b WHERE %s ORDER BY %s LIMIT %s", joined(columns, ", "), where,
+			joined(order, ", "), raw("? OFFSET ?", rows.Limit, rows.Offset)))
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	}, format("SELECT %s FROM benchmark_runs b WHERE %s ORDER BY %s LIMIT %s", joined(columns, ", "), where, joined(order, ", "),
-		raw("? OFFSET ?", rows.Limit, rows.Offset)))
-	return t, err
+	}
+	return t, nil
 }
 
 // Scan calls visit for every run that meets a filter, in any order, with its values of some fields. visit keeps

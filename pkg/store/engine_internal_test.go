@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -138,5 +139,35 @@ func TestEdges(t *testing.T) {
 			}
 			require.Equal(t, h.Bin(x), n)
 		}
+	}
+}
+
+// Of fields that no run has, nothing is remembered: there is no end of their names.
+func TestUnknownFieldsAreNotRemembered(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	gpu, err := field.Find("gpu")
+	require.NoError(t, err)
+	c := &celled{Store: s, t: t, seq: map[string]int64{}}
+	c.Put("a", []field.Cell{{Field: gpu, Value: field.OfText("H100")}})
+	a, err := s.Query(t.Context(), query.Query{Facets: []string{"gpu", "cmd_args.nobody_has_it", "cpu"}})
+	require.NoError(t, err)
+	require.Equal(t, 1, a.Facets[1].Missing)
+	require.Len(t, s.found.spans, 1)
+}
+
+// The largest filter that is accepted is answered: SQLite takes no deeper expression than 1,000.
+func TestLargestFilters(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	f := filter.Filter{Condition: filter.Condition{Field: "gpu", Has: new(true)}}
+	for name, large := range map[string]*filter.Filter{
+		"and": {And: slices.Repeat([]filter.Filter{f}, 1000)}, "or": {Or: slices.Repeat([]filter.Filter{f}, 1000)},
+		"text": {Or: slices.Repeat([]filter.Filter{{Anywhere: "x"}}, 1000)},
+	} {
+		_, err := s.Query(t.Context(), query.Query{Filter: large, Facets: []string{"cpu"}})
+		require.NoError(t, err, name)
 	}
 }

@@ -43,6 +43,16 @@ func joined(parts []expr, between string) expr {
 	return e
 }
 
+// nested is joined in parentheses. SQLite takes an expression that is 1,000 deep, and each part lies deeper than the
+// one behind it, so many are joined by halves.
+func nested(parts []expr, between string) expr {
+	const few = 50
+	if half := len(parts) / 2; half >= few {
+		parts = []expr{nested(parts[:half], between), nested(parts[half:], between)}
+	}
+	return format("(%s)", joined(parts, between))
+}
+
 // value is how a field of a run is read: at most one of both is not NULL.
 type value struct {
 	number, text         expr
@@ -103,7 +113,7 @@ func (s *Store) condition(f *filter.Filter, seen used, answered string) expr {
 		for i := range list {
 			parts[i] = s.condition(&list[i], seen, answered)
 		}
-		return format("(%s)", joined(parts, between))
+		return nested(parts, between)
 	}
 	switch {
 	case f.Empty():

@@ -26,6 +26,9 @@ func (x *asking) spans(ctx context.Context, names []string) (map[string]span, er
 	known := x.found.spans
 	var missing []string
 	for _, name := range names {
+		if x.seen[name] == nil { // anybody can ask for any number of fields that no run has
+			continue
+		}
 		if _, ok := known[name]; !ok && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
@@ -46,7 +49,8 @@ func (x *asking) spans(ctx context.Context, names []string) (map[string]span, er
 	return maps.Clone(known), nil
 }
 
-// pass is one of the passes that count the values of fields: of so many runs, for fields that have shown so many values.
+// pass is one of the passes that count the values of fields: of so many runs, for fields that have shown so many
+// values.
 type pass struct{ runs, values int }
 
 var passes = []pass{{2 * query.MaxDistinct, 0}, {10 * query.MaxDistinct, query.MaxDistinct / 10}, {math.MaxInt64, 0}}

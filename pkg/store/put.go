@@ -321,9 +321,8 @@ type Rebuilding struct {
 // Rebuild begins to make the store anew: runs that are put get their rows again, with the
 // folder in which they are now, and End sees to the others.
 func (s *Store) Rebuild(ctx context.Context) (*Rebuilding, error) {
-	r := &Rebuilding{store: s}
-	err := s.read.QueryRowContext(ctx, "SELECT value FROM store_numbers WHERE name = 'seq'").Scan(&r.before)
-	return r, err
+	before, err := s.Last(ctx)
+	return &Rebuilding{store: s, before: before}, err
 }
 
 // Put is that of a store.

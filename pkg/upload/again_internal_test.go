@@ -28,12 +28,17 @@ type clocked struct {
 	said []string
 }
 
-func newClocked(t *testing.T, dir string) *clocked {
+func newClocked(t *testing.T, dir string) *clocked { return newClockedIn(t, dir, 0) }
+
+// newClockedIn is a clocked spool with so much room.
+func newClockedIn(t *testing.T, dir string, room int64) *clocked {
 	t.Helper()
 	c := &clocked{now: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)}
 	var err error
 	c.Spool, err = Open(dir, Options{
-		Now: func() time.Time { return c.now },
+		Room:   room,
+		Now:    func() time.Time { return c.now },
+		Reason: func(err error) string { return "in words: " + err.Error() },
 		Put: func(_ context.Context, runs []records.Run) ([]Outcome, error) {
 			c.puts++
 			return make([]Outcome, len(runs)), c.fail
@@ -81,7 +86,7 @@ func TestPauses(t *testing.T) {
 	require.Equal(t, 100, c.puts, "a store that does not answer is asked each minute")
 	now := c.status(t, st.Job)
 	require.Equal(t, Waiting, now.State)
-	require.Equal(t, syscall.ENOSPC.Error(), now.Trouble)
+	require.Equal(t, "in words: "+syscall.ENOSPC.Error(), now.Trouble)
 	require.Equal(t, 100, now.Tries)
 	c.now = began.Add(2 * giveUp)
 	require.Error(t, c.workOff(t.Context()))

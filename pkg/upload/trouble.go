@@ -85,13 +85,19 @@ func (s *Spool) settled(ctx context.Context, job string, err error) {
 	}
 	a.tries++
 	pause := min(firstPause<<min(a.tries-1, 10), longestPause)
-	ofStore := errors.As(err, new(storeError))
+	a.why = s.plain(err, "", "")
+	var fault storeError
+	ofStore := errors.As(err, &fault)
 	if ofStore {
-		pause = firstPause
+		pause, a.why = firstPause, s.opts.Reason(fault.error)
 	}
-	a.next, a.why = now.Add(pause), s.plain(err, "", "")
+	a.next = now.Add(pause)
 	if a.gone = errors.Is(err, errKills) || !ofStore && now.Sub(a.first) > giveUp; a.gone {
-		s.opts.Log("upload %s: given up until the next start, its files are kept: %s", job, a.why)
+		until := " until the next start"
+		if errors.Is(err, errKills) {
+			until = ""
+		}
+		s.opts.Log("upload %s: given up%s, its files are kept: %s", job, until, a.why)
 	}
 }
 

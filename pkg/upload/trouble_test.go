@@ -98,7 +98,7 @@ func TestOthersGoOn(t *testing.T) {
 	st, err = s.Status(refused.Job)
 	require.NoError(t, err)
 	require.Equal(t, upload.Waiting, st.State)
-	require.Equal(t, "the store refuses it", st.Trouble)
+	require.Equal(t, "the store reported an error, which the server's log describes", st.Trouble)
 	require.FileExists(t, filepath.Join(dir, "job-"+refused.Job, "files/mine/a/result.json"), "it is tried again")
 }
 

@@ -39,13 +39,14 @@ import (
 // The limits of an upload, unless Options name others.
 const (
 	DefaultBytes = 4 << 30
+	DefaultRoom  = 64 << 30
 	MaxFiles     = 20_000
 	maxName      = 512
 	maxPart      = 255 // of a name; file systems of Linux take no longer one
 	maxDepth     = 16
 	maxEntries   = 100_000            // of an archive
 	maxNames     = 32 << 20           // bytes, of all names in an archive
-	kept         = 7 * 24 * time.Hour // of the status of one that is done
+	keptFor      = 7 * 24 * time.Hour // of the status of one that is done, after its end
 )
 
 // State is how far an upload is.
@@ -56,7 +57,7 @@ const (
 	Queued  State = "queued"
 	Running State = "running"
 	Waiting State = "waiting" // for the next try, after an error of the server or its store
-	Failed  State = "failed"  // given up until the server starts again; its files are kept
+	Failed  State = "failed"  // given up until the server starts again, or for good; its files are kept
 	Done    State = "done"
 )
 
@@ -65,9 +66,11 @@ type Status struct {
 	Job   string    `json:"job_id"`
 	State State     `json:"state"`
 	Begun time.Time `json:"begun"`
-	Done  int       `json:"done"`  // files, archives and folders that were read
-	Total int       `json:"total"` // of them
-	Files []File    `json:"files"`
+	// Ended is when it was done.
+	Ended *time.Time `json:"ended,omitempty"`
+	Done  int        `json:"done"`  // files, archives and folders that were read
+	Total int        `json:"total"` // of them
+	Files []File     `json:"files"`
 	// Trouble is why an upload waits or failed: an error of the server, not of what was sent.
 	Trouble string     `json:"trouble,omitempty"`
 	Tries   int        `json:"tries,omitempty"`    // that ended in trouble
@@ -103,9 +106,14 @@ type Outcome struct {
 type Options struct {
 	Collector *collect.Collector
 	// Put stores runs; when it returns without an error, they are on disk.
-	Put   func(context.Context, []records.Run) ([]Outcome, error)
-	Bytes int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
-	Files int   // of one upload; 0: MaxFiles
+	Put func(context.Context, []records.Run) ([]Outcome, error)
+	// Reason is what those who sent files may read of an error of Put; nil: only that there is one.
+	Reason func(error) string
+	Bytes  int64 // of one upload, and of what an archive unpacks to; 0: DefaultBytes
+	// Room is how many bytes all uploads together may have that are received, wait, or are remembered, with 4 KiB
+	// more for each file; 0: DefaultRoom.
+	Room  int64
+	Files int // of one upload; 0: MaxFiles
 	// Entries is how many files and folders an archive may have; 0: 100,000.
 	Entries int
 	Now     func() time.Time
@@ -119,6 +127,7 @@ type Spool struct {
 	wake    chan struct{}
 	held    func() error // fails once another program has the folder
 	release func() error
+	room    room
 
 	mu    sync.Mutex
 	tried map[string]*attempt // uploads in trouble, by job
@@ -129,6 +138,7 @@ var (
 	ErrName     = errors.New("a file name that is not accepted")
 	ErrTooLarge = errors.New("the upload is larger than allowed")
 	ErrEmpty    = errors.New("no file was sent")
+	ErrFull     = errors.New("the uploads that wait to be stored leave no room for this one")
 	ErrCut      = errors.New("what was sent cannot be read to its end")
 	ErrNoJob    = errors.New("no such upload")
 )
@@ -139,9 +149,13 @@ const leaseLimit = 5 * time.Minute
 // Open opens the spool in a folder, which is made if it is missing. Only one program at a time can
 // have it open: for others, the error is a [lease.HeldError].
 func Open(dir string, o Options) (*Spool, error) {
-	o.Bytes, o.Files, o.Entries = cmp.Or(o.Bytes, DefaultBytes), cmp.Or(o.Files, MaxFiles), cmp.Or(o.Entries, maxEntries)
+	o.Bytes, o.Room = cmp.Or(o.Bytes, DefaultBytes), cmp.Or(o.Room, DefaultRoom)
+	o.Files, o.Entries = cmp.Or(o.Files, MaxFiles), cmp.Or(o.Entries, maxEntries)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Reason == nil {
+		o.Reason = func(error) string { return "the store reported an error, which the server's log describes" }
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -149,18 +163,14 @@ func Open(dir string, o Options) (*Spool, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	held, release, err := lease.Hold(context.Background(), filepath.Join(dir, leaseDir), dir,
+	ctx, release, err := lease.Hold(context.Background(), filepath.Join(dir, leaseDir), dir,
 		lease.Options{Now: o.Now, Limit: leaseLimit})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	s := &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1), release: release,
-		held: func() error { return lease.Check(held) }}
-	cut, err := filepath.Glob(filepath.Join(dir, newHead+"*"))
-	for _, path := range cut { // its sender was never told that it was accepted
-		err = errors.Join(err, os.RemoveAll(path))
-	}
-	if err != nil {
+		held: func() error { return lease.Check(ctx) }, room: room{most: o.Room, jobs: map[string]held{}}}
+	if err := s.takeStock(); err != nil {
 		return nil, errors.Join(err, release())
 	}
 	return s, nil
@@ -195,30 +205,20 @@ const (
 
 var jobName = regexp.MustCompile(`^\d{14}-[0-9a-f]{16}$`)
 
+// jobTime is how the name of a job begins: with the time at which it was accepted.
+const jobTime = "20060102150405"
+
 // Accept writes the files to disk and gives the upload's name. None of it stays if it is
 // refused.
 func (s *Spool) Accept(files iter.Seq2[Sent, error]) (*Status, error) {
 	now := s.opts.Now().UTC()
 	var random [8]byte
 	rand.Read(random[:]) //nolint:errcheck // it never fails
-	job := now.Format("20060102150405") + "-" + hex.EncodeToString(random[:])
-	temp := filepath.Join(s.dir, newHead+job)
-	defer os.RemoveAll(temp) //nolint:errcheck // Work removes what is left
-	if err := os.MkdirAll(filepath.Join(temp, filesDir), 0o700); err != nil {
-		return nil, err
-	}
-	names, err := s.receive(filepath.Join(temp, filesDir), files)
-	if err == nil {
-		err = syncBelow(filepath.Join(temp, filesDir))
-	}
-	if err != nil {
-		return nil, err
-	}
-	st := &Status{Job: job, State: Queued, Begun: now, Total: len(parts(names)), Files: []File{}}
-	if err := s.writeStatus(temp, st); err != nil {
-		return nil, err
-	}
-	if err := durable.Move(temp, filepath.Join(s.dir, jobHead+job)); err != nil {
+	job := now.Format(jobTime) + "-" + hex.EncodeToString(random[:])
+	t := &taking{room: &s.room}
+	st := &Status{Job: job, State: Queued, Begun: now, Files: []File{}}
+	if err := s.accept(st, t, files); err != nil {
+		s.leave(job, t)
 		return nil, err
 	}
 	select {
@@ -228,8 +228,43 @@ func (s *Spool) Accept(files iter.Seq2[Sent, error]) (*Status, error) {
 	return st, nil
 }
 
+// accept writes the files to disk, and the status, in which it counts them.
+func (s *Spool) accept(st *Status, t *taking, files iter.Seq2[Sent, error]) error {
+	temp := filepath.Join(s.dir, newHead+st.Job)
+	dir := filepath.Join(temp, filesDir)
+	if err := t.take(perFile); err != nil { // of the status
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	names, err := s.receive(dir, t, files)
+	if err != nil {
+		return err
+	}
+	if err := syncBelow(dir); err != nil {
+		return err
+	}
+	st.Total = len(parts(names))
+	if err := s.writeStatus(temp, st); err != nil {
+		return err
+	}
+	s.room.hold(st.Job, held{bytes: t.n, waits: true})
+	return durable.Move(temp, filepath.Join(s.dir, jobHead+st.Job))
+}
+
+// leave removes what there is of an upload that is refused. What cannot be removed still takes room.
+func (s *Spool) leave(job string, t *taking) {
+	err := errors.Join(os.RemoveAll(filepath.Join(s.dir, newHead+job)), os.RemoveAll(filepath.Join(s.dir, jobHead+job)))
+	if err != nil {
+		s.opts.Log("upload %s: refused, and not removed before the next start: %v", job, err)
+		return
+	}
+	s.room.drop(job, t.n)
+}
+
 // receive writes the files below a folder, and gives their names.
-func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, error) {
+func (s *Spool) receive(dir string, t *taking, files iter.Seq2[Sent, error]) ([]string, error) {
 	left := s.opts.Bytes
 	var names []string
 	for f, err := range files {
@@ -243,7 +278,7 @@ func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, err
 		case len(names) == s.opts.Files:
 			return nil, fmt.Errorf("%.200q: %w: more than %d files", name, ErrTooLarge, s.opts.Files)
 		}
-		n, err := write(filepath.Join(dir, filepath.FromSlash(name)), f, left)
+		n, err := write(filepath.Join(dir, filepath.FromSlash(name)), t, f, left)
 		if err != nil {
 			return nil, fmt.Errorf("%.200q: %w", name, err)
 		}
@@ -259,7 +294,10 @@ func (s *Spool) receive(dir string, files iter.Seq2[Sent, error]) ([]string, err
 }
 
 // write writes at most one byte more than allowed to a file that must not be there.
-func write(path string, r io.Reader, most int64) (int64, error) {
+func write(path string, t *taking, r io.Reader, most int64) (int64, error) {
+	if err := t.take(perFile); err != nil {
+		return 0, err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return 0, nameTaken(err)
 	}
@@ -268,7 +306,7 @@ func write(path string, r io.Reader, most int64) (int64, error) {
 		return 0, nameTaken(err)
 	}
 	from := &sender{Reader: r}
-	n, err := io.Copy(f, io.LimitReader(from, most+1))
+	n, err := io.Copy(paid{f, t}, io.LimitReader(from, most+1))
 	if from.err != nil {
 		err = fmt.Errorf("%w: %w", ErrCut, from.err)
 	}

@@ -51,9 +51,14 @@ func (s *Spool) workOff(ctx context.Context) error {
 	}
 	var errs []error
 	var late []*Status
+	var done []string
 	for _, e := range entries {
 		job, ok := strings.CutPrefix(e.Name(), jobHead)
 		if !ok || !s.due(job) {
+			continue
+		}
+		if !s.room.of(job).waits {
+			done = append(done, job)
 			continue
 		}
 		if err := cmp.Or(ctx.Err(), s.held()); err != nil {
@@ -63,11 +68,11 @@ func (s *Spool) workOff(ctx context.Context) error {
 		switch {
 		case err != nil:
 			s.settled(ctx, job, err)
-		case st.State == Done && s.opts.Now().Sub(st.Begun) > kept:
-			err = os.RemoveAll(filepath.Join(s.dir, e.Name()))
-		case st.State != Done && st.Starts > 0:
+		case st.State == Done: // and its files could not be removed
+			err = s.over(job)
+		case st.Starts > 0:
 			late = append(late, st)
-		case st.State != Done:
+		default:
 			err = s.try(ctx, st)
 		}
 		if err != nil {
@@ -79,7 +84,7 @@ func (s *Spool) workOff(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", st.Job, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.forget(done))...)
 }
 
 // try works an upload off, unless it has ended too many programs.
@@ -108,11 +113,11 @@ func (s *Spool) job(ctx context.Context, st *Status) error {
 		_ = s.writeStatus(dir, st) // on a full disk it counts as a start that was killed
 		return err
 	}
-	st.State, st.Starts = Done, 0
+	st.State, st.Starts, st.Ended = Done, 0, new(s.opts.Now().UTC())
 	if err := s.writeStatus(dir, st); err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Join(dir, filesDir))
+	return s.over(st.Job)
 }
 
 // read reads the parts of an upload.
