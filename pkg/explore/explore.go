@@ -29,6 +29,17 @@ const (
 	Version = "engine version"
 )
 
+// fieldOf is the field that runs are filtered by, for what they are matched by.
+func fieldOf(key string) string {
+	switch key {
+	case GPU:
+		return "gpu"
+	case Version:
+		return "engine_version"
+	}
+	return key
+}
+
 // ignored are settings that do not change what is measured, by the last part of their keys.
 var ignored = []string{"num_prompts", "seed", "num_warmups", "save_detailed", "save_result", "docker_image_url"}
 

@@ -3,6 +3,7 @@ package explore_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -10,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/explore"
+	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/synthetic"
 )
 
 // bench makes runs of one kind of service whose throughput is known.
@@ -388,4 +391,31 @@ func TestTiesBesideDifferences(t *testing.T) {
 		}
 	}
 	t.Fatal("no impact of dtype")
+}
+
+// The runs with the two values of an effect are found by its field.
+func TestEachEffectNamesAField(t *testing.T) {
+	made := synthetic.New(1, 2000, time.UnixMilli(1e12))
+	runs, values := make([]explore.Run, 2000), map[string]map[string]bool{}
+	for i := range runs {
+		r := made.Run(i)
+		runs[i] = explore.Run{ID: r.Dir, Run: r}
+		for _, c := range field.Of(&r) {
+			if values[c.Field.Name] == nil {
+				values[c.Field.Name] = map[string]bool{}
+			}
+			values[c.Field.Name][c.Value.String()] = true
+		}
+	}
+	m, err := metric.Find("output_throughput")
+	require.NoError(t, err)
+	impacts := explore.Impacts(runs, m).Impacts
+	require.True(t, slices.ContainsFunc(impacts, func(x explore.Impact) bool { return x.Key == explore.Version }))
+	for _, x := range impacts {
+		for _, v := range []string{x.From, x.To} {
+			if v != "" { // where it was not set
+				require.True(t, values[x.Field][field.Read(v).String()], "%s: %q", x.Field, v)
+			}
+		}
+	}
 }

@@ -29,6 +29,7 @@ const (
 // else. Percent are of the metric before the change; a pair's numbers are medians of its runs.
 type Impact struct {
 	Key       string    `json:"key"`
+	Field     string    `json:"field"` // by which runs with these values are filtered
 	From      string    `json:"from"` // "" where it was not set
 	To        string    `json:"to"`
 	Pairs     int       `json:"pairs"`
@@ -196,7 +197,7 @@ func steps(key string, values []string, frequency map[string]int) []step {
 }
 
 func impactOf(key string, s step, pairs []pair) Impact {
-	x := Impact{Key: key, From: s.from, To: s.to, Pairs: len(pairs)}
+	x := Impact{Key: key, Field: fieldOf(key), From: s.from, To: s.to, Pairs: len(pairs)}
 	before, after := make([]float64, len(pairs)), make([]float64, len(pairs))
 	differences := make([]float64, len(pairs))
 	for i, p := range pairs {

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,9 @@ type Run struct {
 // Key is the same for runs that measure the same, see result.SeriesKey. Image, driver
 // and nodes are not in it; they are named where a number changed.
 func (r *Run) Key() string { return result.SeriesKey(r.Settings, r.Result) }
+
+// ServerStart is the same for runs of one start of a server: of one job, or of one run whose job is not known.
+func (r *Run) ServerStart() string { return cmp.Or(r.Job, r.Dir) }
 
 // Engine is the engine's name, "" if it is not known.
 func (r *Run) Engine() string {

@@ -95,6 +95,9 @@ const (
 )
 
 func (u Unlike) String() string {
+	if u.First == u.Second && u.First != "" { // several values
+		return fmt.Sprintf("%s: %s on each side", u.Field, u.First)
+	}
 	return fmt.Sprintf("%s: %s against %s", u.Field, cmp.Or(u.First, u.none[0], notKnown),
 		cmp.Or(u.Second, u.none[1], notKnown))
 }

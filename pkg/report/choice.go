@@ -322,10 +322,11 @@ func (x *Candidate) numbers(m metric.Metric) []float64 {
 		if m.Of(r.Result).Number == nil {
 			continue
 		}
-		if by[r.Job] == nil {
-			jobs = append(jobs, r.Job)
+		start := r.ServerStart()
+		if by[start] == nil {
+			jobs = append(jobs, start)
 		}
-		by[r.Job] = append(by[r.Job], r)
+		by[start] = append(by[start], r)
 		x.measured++
 	}
 	x.Jobs = len(jobs)

@@ -181,7 +181,7 @@ func sideOf(good []*records.Run, apart []LeftOut) Side {
 	}
 	jobs := map[string]bool{}
 	for _, r := range good {
-		jobs[r.Job] = true
+		jobs[r.ServerStart()] = true
 		s.Runs = append(s.Runs, r.Dir)
 		s.Accepts = append(s.Accepts, r.Result.Validity.Set...)
 	}

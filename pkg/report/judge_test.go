@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,6 +55,31 @@ func TestRunsNeededAreWithinReach(t *testing.T) {
 	r, err := report.Pair(load(t, "three"), load(t, "four"), nil)
 	require.NoError(t, err)
 	require.Contains(t, text(t, r), "needed for a verdict on Throughput (tok/s): 11 valid runs per side")
+}
+
+// Runs whose jobs are not known are of as many server starts, and sets that mix values are not called different.
+func TestSetsOfUploadedRuns(t *testing.T) {
+	inTemp(t)
+	runsOf(t, "one", 4, 1000, 50, 1)
+	runsOf(t, "two", 4, 1000, 50, 1)
+	sides := [2][]records.Run{load(t, "one"), load(t, "two")}
+	for _, side := range sides {
+		for i := range side {
+			side[i].Job = ""
+		}
+	}
+	r, err := report.Pair(sides[0], sides[1], nil)
+	require.NoError(t, err)
+	require.Equal(t, 4, r.Judgements[0].First.Jobs)
+	require.NotContains(t, text(t, r), "one server start")
+	for _, side := range sides {
+		for i := range side {
+			side[i].Settings["bench_cmd_args.max_concurrency"] = strconv.Itoa(16 << (i % 2))
+		}
+	}
+	r, err = report.Pair(sides[0], sides[1], nil)
+	require.NoError(t, err)
+	require.Contains(t, text(t, r), "max_concurrency: 16, 32 on each side")
 }
 
 // Names of sets stand wherever the first and the second would.

@@ -299,10 +299,10 @@ func cost(entries []*Entry, s *Sweep) Cost {
 		if usd := r.Results.GPUHourUSD; usd != nil {
 			c.GPUHourUSD = usd
 		}
-		if jobs[e.Run.Job] {
+		if jobs[e.Run.ServerStart()] {
 			continue
 		}
-		jobs[e.Run.Job] = true
+		jobs[e.Run.ServerStart()] = true
 		seconds += *r.Duration
 		n := e.Run.HeldGPUs()
 		gpusKnown = gpusKnown && n > 0

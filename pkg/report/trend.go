@@ -188,7 +188,7 @@ func (s *sorter) add(run *records.Run) {
 	} else {
 		s.trends[id], s.list = x, append(s.list, x)
 	}
-	of := fmt.Sprintf("%s %q %s", id, cmp.Or(run.Job, run.Dir), key)
+	of := fmt.Sprintf("%s %q %s", id, run.ServerStart(), key)
 	i, ok := s.starts[of]
 	if !ok {
 		i = len(x.ByStart)

@@ -182,6 +182,7 @@ export interface Setting {
 
 export interface Impact {
   key: string
+  field: string // by which runs with these values are filtered
   from: string // "" where it was not set
   to: string
   pairs: number

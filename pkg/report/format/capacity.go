@@ -17,10 +17,10 @@ func capacityBlock(r *report.Report) (b block, ok bool) {
 	seen := map[string]bool{}
 	for i := range r.Runs {
 		e := &r.Runs[i]
-		if !e.Usable || seen[e.Run.Job] && e.Run.Job != "" {
+		if !e.Usable || seen[e.Run.ServerStart()] {
 			continue
 		}
-		seen[e.Run.Job] = true
+		seen[e.Run.ServerStart()] = true
 		for _, c := range e.Run.Result.Capacity {
 			name := c.Role
 			if c.Replica > 0 {

@@ -94,7 +94,7 @@ function Found({ got, limits, state }: { got: Capacity; limits: Limit[]; state: 
         {plans[0] && <p>{plans[0].highest && 'No higher load of this configuration was tried: it may serve more. '}<RunLink id={plans[0].run}>All its settings</RunLink></p>}
         <Mixed lists={among} state={state} what="configurations" />
         <p className="quiet">
-          Each row is a configuration at the load that does most within the limits. Numbers are medians of its valid runs.
+          Each row is a configuration at the load that does most within the limits. Numbers are medians of the valid runs at that load; the last column counts the runs at all loads.
           {got.beyond && got.beyond.length > 0 && ` ${plural(got.beyond.length, 'configuration')} broke the limits at every load.`}
           {target > 0 && ' Copies are assumed to scale perfectly.'}
           {got.kind && ` The runs are ${got.kind}: the numbers are not those of a real engine.`}

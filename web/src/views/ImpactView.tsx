@@ -103,7 +103,7 @@ const certainty: Record<string, string> = {
 
 function Row({ r, reach, state }: { r: Impact; reach: number; state: State }) {
   const { fields } = useKnown()
-  const f = fields.get(r.key)
+  const f = fields.get(r.field)
   const shown = r.certainty === 'shown'
   const interval = r.low_percent !== null && r.high_percent !== null
   return (
@@ -135,5 +135,5 @@ function One({ value }: { value: string }) {
 function list(r: Impact, f: Field | undefined, state: State) {
   const read = (v: string) => (f?.kind === 'number' && v !== '' && Number.isFinite(Number(v)) ? Number(v) : v)
   const values = [r.from, r.to].filter((v) => v !== '').map(read)
-  update({ view: 'table', filter: join(choose(parts(state.filter), r.key, { ...nothing, values, missing: values.length < 2 })) })
+  update({ view: 'table', filter: join(choose(parts(state.filter), r.field, { ...nothing, values, missing: values.length < 2 })) })
 }

@@ -129,7 +129,7 @@ function Numbers({ series, field, colours }: { series: Scaling[]; field: Field; 
               <td className="num">{p.gpus}</td>
               <td className="num"><RunLink id={p.run}>{formatMeasured(p.value)}</RunLink></td>
               <td className="num">{formatMeasured(p.value / p.gpus)}</td>
-              <td className="num">{p.low_load && <span className="quiet small">load too low </span>}{percent(p.efficiency)}</td>
+              <td className="num">{p.low_load && <span className="quiet small">valid at lower loads only </span>}{percent(p.efficiency)}</td>
               <td><Settings list={layoutOf(s, p)} other="–" /></td>
               <td className="num">{p.of}</td>
             </tr>

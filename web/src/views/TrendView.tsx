@@ -102,7 +102,7 @@ function Falls({ changes, nearby, series, metric, name }: FallsProps) {
             <li key={keyOf(x.series, x.m, x.c)}>
               <b className="bad">{formatPercent(x.c.shift_percent ?? 0)}</b> on {formatDate(time(x))}
               {`, ${why(x)}`}
-              {x.c.verdict === 'watch' && <span className="quiet"> (may be chance)</span>}
+              {x.c.verdict === 'watch' && <span className="quiet"> ({x.c.why ?? 'may be chance'})</span>}
               <span className="quiet">: {name(x.series)}</span>
             </li>
           ))}
