@@ -85,9 +85,10 @@ test('filters', async (t) => {
     await builder.getByRole('button', { name: 'Apply' }).click()
     const either = { or: [{ field: 'gpu', contains: 'B200' }, { field: 'median_ttft_ms', max: 50 }] }
     await matches(page, await count(either))
+    await builder.waitFor({ state: 'detached' }) // it fades out
     await page.locator('.chip-edit').click()
-    await page.locator('.builder').getByText('none of (not)').click()
-    await page.locator('.builder').getByRole('button', { name: 'Apply' }).click()
+    await builder.getByText('none of (not)').click()
+    await builder.getByRole('button', { name: 'Apply' }).click()
     await matches(page, await count({ not: either }))
     await page.reload()
     await matches(page, await count({ not: either }))
