@@ -30,7 +30,7 @@ const (
 type Impact struct {
 	Key       string    `json:"key"`
 	Field     string    `json:"field"` // by which runs with these values are filtered
-	From      string    `json:"from"` // "" where it was not set
+	From      string    `json:"from"`  // "" where it was not set
 	To        string    `json:"to"`
 	Pairs     int       `json:"pairs"`
 	Percent   float64   `json:"percent"` // the median of the pairs
