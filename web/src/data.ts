@@ -90,7 +90,7 @@ interface Asked<T> {
 export function useAsked<T>(ask: Asked<T>) {
   const client = useQueryClient()
   if (ask.enabled && !client.getQueryState(ask.queryKey)) void client.prefetchQuery(ask)
-  return useQuery<T>({ ...ask, placeholderData: keepPreviousData as never }) // no answer is a function
+  return useQuery<T>({ ...ask, placeholderData: keepPreviousData as never }) // React Query takes no T that is a function, and no answer is one
 }
 
 /** The one question of the whole page: counts, facets, statistics and rows. */

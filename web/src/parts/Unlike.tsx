@@ -1,6 +1,5 @@
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { api, type FacetAnswer, type Field, type Filter } from '../api'
-import { useKnown } from '../data'
+import { useAsked, useKnown } from '../data'
 import { choose, join, nothing, parts } from '../filter'
 import { formatValue, nameOf } from '../format'
 import { update, type State } from '../state'
@@ -28,9 +27,9 @@ export function Unlike({ state, x, y, colour, stale }: Props) {
   const names = [...work, 'gpu'].filter((n) => (fields.get(n)?.distinct ?? 0) > 1)
   const drawn: Filter[] = [x, y].map((field) => ({ field, has: true }))
   const query = { filter: join([...parts(state.filter), ...drawn]), facets: names, within: true }
-  const got = useQuery({
+  const got = useAsked({
     queryKey: ['unlike', query], queryFn: ({ signal }) => api.apply(query, signal),
-    enabled: !stale && names.length > 0 && x !== '' && y !== '', placeholderData: keepPreviousData,
+    enabled: !stale && names.length > 0 && x !== '' && y !== '',
   })
   const mixed = (got.data?.facets ?? []).flatMap((facet) => {
     const field = fields.get(facet.field)
