@@ -2,8 +2,9 @@
 SHELL := /bin/bash
 LAB   := examples/slurm-lab
 FUZZTIME ?= 10s
+COMPILE  := CGO_ENABLED=0 GOFLAGS=-trimpath go list -export -test -deps ./... >/dev/null # the packages and their tests
 
-.PHONY: help build release demo test test-short test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check bench-web load coverage chaos lab-up lab-down fuzz bench lint golden docs pictures clean
+.PHONY: help build release demo test test-short test-all test-kill test-vllm test-sglang test-dynamo test-kube test-gpu test-web web web-check bench-web load coverage chaos lab-up lab-down fuzz bench lint golden docs pictures clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,9 +19,14 @@ release: ## dist/profllm_<version>_linux_{amd64,arm64}.tar.gz, the same bytes fo
 demo: build ## the main job on this machine, with a simulated engine
 	bin/profllm rehearse
 
-test: ## every test, on a real Slurm of eight hosts where it can be started
-	go build -v ./...
-	@.ci/with-lab .ci/test -timeout 60m ./...
+test: ## the tests, on a real Slurm of eight hosts where it can be started (SLURM=0: without)
+	@MEANWHILE="$(COMPILE)" .ci/with-lab .ci/test -timeout 30m ./...
+
+test-all: ## everything: each kill, each case, each lab; installs 15 GB and takes hours
+	@.ci/run all
+
+test-kill: ## a kill before every change of the disk, not only before one of each kind
+	@PROFLLM_KILL_EVERY=1 .ci/test -timeout 120m -run Kill ./pkg/archive ./pkg/dashboard ./pkg/run ./pkg/store
 
 test-short: ## tests that need neither Slurm nor a load
 	@.ci/test -short ./...

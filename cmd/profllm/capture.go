@@ -9,12 +9,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/document"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/summary"
@@ -127,7 +127,7 @@ func lastVersion(said string) string {
 	return strings.TrimSpace(all[len(all)-1])
 }
 
-var versionLine = regexp.MustCompile(`(?m)^v?\d+(\.\d+)+\S*\s*$`)
+var versionLine = lazyregexp.New(`(?m)^v?\d+(\.\d+)+\S*\s*$`)
 
 // lastBytes keeps the end of what is written.
 type lastBytes struct{ bytes.Buffer }

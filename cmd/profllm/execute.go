@@ -174,7 +174,7 @@ func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) { return pars
 
 // parse parses a command line. Without a context, the program is over, with the code.
 func (a *app) parse(ctx context.Context, args []string) (*kong.Kong, *kong.Context, int) {
-	if parser, kctx := a.parseFrequent(args); kctx != nil {
+	if parser, kctx := a.parseNamed(args); kctx != nil {
 		return parser, kctx, exitOK
 	}
 	var c cli

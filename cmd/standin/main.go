@@ -19,11 +19,11 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -149,7 +149,7 @@ func srun(args []string) (*container, error) {
 	return c, nil
 }
 
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(=|$)`)
+var assignment = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*(=|$)`)
 
 // enroot plays `enroot start`: nothing of the environment goes in but what is named.
 func enroot(args []string) (*container, error) {
@@ -265,7 +265,7 @@ func list(set map[string]string) []string {
 	return environ
 }
 
-var reference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+var reference = lazyregexp.New(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // image is the text of an image's variables, with those of the job put into it.
 func image(dir string, job map[string]string) string {

@@ -1,117 +1,94 @@
-// Testreport sums up what go test -json wrote: every reason for which tests were
-// skipped, with the tests, and how many passed, failed and were skipped.
+// Testreport reads what go test -json writes, while it writes it: every 15 seconds it prints how much is done, and at the
+// end every reason for which tests were skipped, with the tests, and how many passed, failed and were skipped.
 //
-//	go test -json ./... >events.json; testreport events.json
+//	go test -json ./... | testreport
+//
+// With the seconds that tests took before (-seconds), it also prints the time that is left.
 package main
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
+	"time"
 )
 
+const every = 15 * time.Second
+
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: testreport FILE")
-		os.Exit(2)
-	}
-	f, err := os.Open(os.Args[1])
-	if err == nil {
-		err = Sum(f, os.Stdout)
-	}
-	if err != nil {
+	var o options
+	flag.StringVar(&o.seconds, "seconds", "", "`file` with the seconds that tests took, for the time left")
+	flag.StringVar(&o.packages, "packages", "", "the packages that are tested, separated by white space, for the time left")
+	flag.StringVar(&o.took, "took", "", "`file` to write with the seconds that tests take")
+	flag.StringVar(&o.proved, "proved", "", "`file` to write with the tests that ran whole and passed, and those that did not")
+	flag.Parse()
+	if err := follow(os.Stdin, os.Stdout, os.Stderr, o); err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
 }
 
-// event is one line of go test -json; see "go doc test2json".
-type event struct{ Action, Package, Test, Output string }
+type options struct{ seconds, packages, took, proved string }
 
-// test is one test, or one subtest.
-type test struct{ pkg, name string }
-
-type report struct {
-	passed, failed int
-	reasons        map[string][]test   // the tests that were skipped, by the reason they gave
-	said           map[test]string     // the last line a test logged
-	broken         map[string]struct{} // packages in which a test failed
-}
-
-// Sum reads events and prints the report. Lines that are no events are passed over: a
-// test's process may print to the same stream.
-func Sum(events io.Reader, w io.Writer) error {
-	r := report{reasons: map[string][]test{}, said: map[test]string{}, broken: map[string]struct{}{}}
-	in := bufio.NewReader(events)
+// follow reads events until they end, tells stderr how far the tests are, and prints the report.
+func follow(events io.Reader, stdout, stderr io.Writer, o options) error {
+	r := newReport()
+	left, err := readSeconds(o.seconds, strings.Fields(o.packages))
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	lines, failed := make(chan []byte), make(chan error, 1)
+	go func() {
+		in := bufio.NewReader(events)
+		for {
+			line, err := in.ReadBytes('\n')
+			lines <- line
+			if err != nil {
+				failed <- err
+				close(lines)
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
 	for {
-		line, err := in.ReadBytes('\n')
-		var e event
-		if json.Unmarshal(line, &e) == nil {
-			r.add(e)
+		select {
+		case <-tick.C:
+			fmt.Fprintln(stderr, progress(r, left, time.Since(began)))
+			continue
+		case line, more := <-lines:
+			if more {
+				var e event
+				if json.Unmarshal(line, &e) == nil { // a test's process may print to the same stream
+					r.add(e)
+					left.over(e)
+				}
+				continue
+			}
 		}
-		if err == io.EOF {
-			return r.write(w)
-		}
-		if err != nil {
-			return err
-		}
+		break
 	}
+	if err := <-failed; err != io.EOF {
+		return err
+	}
+	return errors.Join(r.write(stdout), r.writeTook(o.took), r.writeProved(o.proved))
 }
 
-// logged is a line of t.Log, t.Skip and the like.
-var logged = regexp.MustCompile(`^\s+[^\s:]+\.go:[0-9]+: (.*)`)
-
-func (r *report) add(e event) {
-	t := test{strings.TrimPrefix(e.Package, "github.com/profllm/profllm/"), e.Test}
-	switch {
-	case e.Action == "output":
-		if m := logged.FindStringSubmatch(e.Output); m != nil {
-			r.said[t] = m[1]
-		}
-		return
-	case e.Test == "" && e.Action == "fail":
-		if _, known := r.broken[t.pkg]; !known {
-			r.failed++ // it did not build, or ended outside its tests
-		}
-	case e.Test == "":
-		return
-	case e.Action == "pass":
-		r.passed++
-	case e.Action == "fail":
-		r.failed++
-		r.broken[t.pkg] = struct{}{}
-	case e.Action == "skip":
-		why := r.said[t]
-		r.reasons[why] = append(r.reasons[why], t)
-	default:
-		return
+// progress is a line of how far the tests are.
+func progress(r *report, left *seconds, since time.Duration) string {
+	text := fmt.Sprintf("... %s: %d passed, %d failed", since.Round(time.Second), r.passed, r.failed)
+	if r.passed+r.failed == 0 {
+		return text + "; compiling"
 	}
-	delete(r.said, t)
-}
-
-func (r *report) write(w io.Writer) error {
-	var b strings.Builder
-	skipped := 0
-	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
-		tests := r.reasons[why]
-		skipped += len(tests)
-		fmt.Fprintf(&b, "skipped %d: %s\n", len(tests), cmp.Or(why, "no reason given"))
-		names := map[string][]string{}
-		for _, t := range tests {
-			names[t.pkg] = append(names[t.pkg], t.name)
-		}
-		for _, pkg := range slices.Sorted(maps.Keys(names)) {
-			fmt.Fprintf(&b, "    %s: %s\n", pkg, strings.Join(names[pkg], " "))
-		}
+	if share, d, known := left.left(since); known {
+		text += fmt.Sprintf("; %d %%, about %s left", int(100*share), d.Round(10*time.Second))
 	}
-	fmt.Fprintf(&b, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, skipped)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return text
 }

@@ -19,7 +19,7 @@ if [[ ! -e $mark ]]; then
 	"$vllm_lab/venv/bin/python" -m venv --clear "$venv"
 	site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	"$vllm_lab/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$site/vllm-lab.pth"
-	pip=("$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all:)
+	pip=("$venv/bin/pip" install -q --disable-pip-version-check --no-compile --only-binary :all:)
 	# pip warns that it does not remove what it replaces: that stands in the other environment, behind this one.
 	"${pip[@]}" 'transformers<5.18' xgrammar==0.2.7 'setuptools<81' 'pydantic<=2.13.5' 'kubernetes<33' 'redis<9' \
 		zstandard 2>&1 | {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs NVIDIA Dynamo (frontend, router and the mocker, its engine without a GPU) and AIPerf, each into a virtual
 # environment, and a tokenizer. Usage: install.sh [DIR]   (default: $DYNAMO_LAB or ~/.cache/dynamo-lab). About
-# 4 minutes, 2 GB. Idempotent. etcd and nats-server come from the distribution.
+# a minute, 2 GB. Idempotent. etcd and nats-server come from the distribution.
 set -euo pipefail
 dir=${1:-${DYNAMO_LAB:-$HOME/.cache/dynamo-lab}}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,14 +15,15 @@ into() {
 	shift
 	mark=$venv/.done-$(cksum <<<"$*" | cut -d' ' -f1)
 	[[ ! -e $mark ]] || return 0
-	python3 -m venv --clear "$venv"
-	"$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all: "$@"
+	"$uv" venv -q --clear "$venv"
+	"$uv" pip install -q --python "$venv/bin/python" --only-binary :all: "$@"
 	touch "$mark"
 }
+uv=$("$here/../uv.sh" "$dir")
 # Without ai-dynamo's own dependencies: of those, aisimulate has no wheel, and only estimates of GPUs need it.
 into dynamo "ai-dynamo-runtime==$dynamo" 'kubernetes<33' 'pydantic<=2.13.5' 'redis<9' aiohttp msgspec prometheus-client \
 	pyzmq tqdm transformers uvloop zstandard
-[[ -e $dir/dynamo/.dynamo-$dynamo ]] || "$dir/dynamo/bin/pip" install -q --disable-pip-version-check --no-deps "ai-dynamo==$dynamo"
+[[ -e $dir/dynamo/.dynamo-$dynamo ]] || "$uv" pip install -q --python "$dir/dynamo/bin/python" --no-deps "ai-dynamo==$dynamo"
 touch "$dir/dynamo/.dynamo-$dynamo"
 into aiperf "aiperf==$aiperf"
 mkdir -p "$dir/bin"

@@ -23,7 +23,7 @@ for version in "${versions[@]}"; do
 import pathlib, sys, sysconfig
 pathlib.Path(sysconfig.get_path("purelib"), "vllm-lab.pth").write_text(sys.argv[1] + "\n")
 PY
-	pip=("$venv/bin/pip" install -q --disable-pip-version-check)
+	pip=("$venv/bin/pip" install -q --disable-pip-version-check --no-compile)
 	"${pip[@]}" "${others[@]}" "${routers[@]}"
 	# Without its dependencies: they are for the engine, and need a GPU.
 	"${pip[@]}" --no-deps "sglang==$version"

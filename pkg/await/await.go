@@ -17,12 +17,13 @@ import (
 	"time"
 )
 
-// Bounds of the pause between two looks, which is some times as long as a look takes:
-// a look that starts a process leaves most of the machine to what is waited for.
+// The pause between two looks is some times as long as a look takes, and a share of the time that was waited: a look that
+// starts a process, and many waits at once, leave most of the machine to what is waited for.
 const (
 	shortest = time.Millisecond
-	longest  = 500 * time.Millisecond
-	share    = 3
+	longest  = time.Second
+	looks    = 5  // pauses are as long as so many looks
+	waits    = 20 // and at least so small a part of the wait
 )
 
 // lastWords is how long before the end of the test run a wait gives up.
@@ -43,7 +44,7 @@ func True(t testing.TB, ok func() bool, what string, args ...any) {
 		if !end.IsZero() && look.After(end) {
 			t.Fatalf("waited %s: %s", look.Sub(began).Round(time.Second), fmt.Sprintf(what, pointed(args)...))
 		}
-		time.Sleep(min(max(share*time.Since(look), shortest), longest))
+		time.Sleep(min(max(looks*time.Since(look), look.Sub(began)/waits, shortest), longest))
 	}
 }
 

@@ -6,13 +6,14 @@ package buildinfo
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"runtime/debug"
 	"time"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // pseudoVersion is a version that Go makes of a commit: its date and its hash.
-var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+|$)`)
+var pseudoVersion = lazyregexp.New(`[-.](\d{14})-([0-9a-f]{12})(\+|$)`)
 
 // Version is the version of a build: a tag, or the revision; "unknown" without either.
 func Version(info *debug.BuildInfo) string {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/profllm/profllm/conf"
@@ -18,6 +17,7 @@ import (
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
@@ -117,7 +117,7 @@ func (c *Client) SystemOf(ctx context.Context, d *definition.Files, file string,
 }
 
 // gpusLine is where a system file says how many GPUs its nodes have.
-var gpusLine = regexp.MustCompile(`(?m)^[ \t]*gpus_per_node[ \t]*=.*$`)
+var gpusLine = lazyregexp.New(`(?m)^[ \t]*gpus_per_node[ \t]*=.*$`)
 
 // withGPUsPerNode is the system with other nodes, as the options say. Its source says so too: it
 // is kept with the results.

@@ -5,7 +5,6 @@ package catalog
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/profllm/profllm/pkg/launcher/enroot"
 	"github.com/profllm/profllm/pkg/launcher/podman"
 	"github.com/profllm/profllm/pkg/launcher/pyxis"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/serving"
@@ -216,7 +216,7 @@ func sglangClient(t scenario.Test) string {
 }
 
 // sglangImage is an image of the SGLang project, whose tag is a version.
-var sglangImage = regexp.MustCompile(`(?:^|[/#+])sglang[:+]v?(\d+\.\d+\.\d+)`)
+var sglangImage = lazyregexp.New(`(?:^|[/#+])sglang[:+]v?(\d+\.\d+\.\d+)`)
 
 // VLLMRelease is the version that a test of vLLM declares, "" if it does not.
 func VLLMRelease(t scenario.Test) string {

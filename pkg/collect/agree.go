@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -153,7 +153,7 @@ func sameNode(e *evidence) bool {
 }
 
 // vllmDate is among the first keys of a result of vLLM's client, by its local time.
-var vllmDate = regexp.MustCompile(`"date"\s*:\s*"(\d{8}-\d{6})"`)
+var vllmDate = lazyregexp.New(`"date"\s*:\s*"(\d{8}-\d{6})"`)
 
 // dated is the date of the client's file, if one of its first keys is that.
 func dated(files fs.FS, name string) (time.Time, bool) {

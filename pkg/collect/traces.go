@@ -5,10 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 
 	"github.com/profllm/profllm/pkg/job"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -117,9 +117,9 @@ func torchTraces(e *evidence, role *plan.Role) (found []result.Trace) {
 var (
 	// vLLM 0.11.1 to 0.16 name traces ID-rank-0.TIME, later releases dp0_pp0_tp0_dcp0_ep0_rank0.TIME
 	// (v1/worker/gpu_worker.py). Before, PyTorch's HOST_PID.TIME says no rank.
-	traceRank = regexp.MustCompile(`(?:^|[-_])rank[-_]?(\d{1,6})\.`)
+	traceRank = lazyregexp.New(`(?:^|[-_])rank[-_]?(\d{1,6})\.`)
 	// HOST_PID.async_llm.TIME (v1/engine/async_llm.py)
-	traceFrontend = regexp.MustCompile(`\.async_llm\.`)
+	traceFrontend = lazyregexp.New(`\.async_llm\.`)
 )
 
 // writerOf tells from a trace's name which process of the server wrote it.

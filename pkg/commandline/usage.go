@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -49,7 +49,7 @@ func child(node *kong.Node, word string) *kong.Node {
 }
 
 // noValue is what kong says of a missing value of a type that reads itself.
-var noValue = regexp.MustCompile(`: expected \S+ value but got ".*" \(.*\)(; perhaps try .*)?$`)
+var noValue = lazyregexp.New(`: expected \S+ value but got ".*" \(.*\)(; perhaps try .*)?$`)
 
 // UsageError says what is wrong with a command line, and what to type. err is the parser's own,
 // nil if the only mistake is the name of a command; near is a hint about a file that is not

@@ -7,12 +7,12 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -301,10 +301,10 @@ func (s *System) check(t *source.Table) error {
 }
 
 // cachePath is what goes into a script and a mount as it stands.
-var cachePath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
+var cachePath = lazyregexp.New(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
 
 // interfaceName is a name that Linux takes for an interface (IFNAMSIZ) and a word of a script.
-var interfaceName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
+var interfaceName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
 
 // AutoInterface is the interface by which a node reaches the other nodes of its job.
 const AutoInterface = "auto"

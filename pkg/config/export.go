@@ -1,8 +1,7 @@
 package config
 
 import (
-	"regexp"
-
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -12,7 +11,7 @@ const ExportAll = "ALL"
 // Export names variables of the submitting shell that a job is given.
 type Export []string
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // UnmarshalSource reads "ALL", or a list of names.
 func (e *Export) UnmarshalSource(v *source.Value) error {

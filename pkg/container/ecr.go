@@ -1,10 +1,10 @@
 package container
 
-import "regexp"
+import "github.com/profllm/profllm/pkg/lazyregexp"
 
 // ecrHost is a private registry of Amazon: ACCOUNT.dkr.ecr.REGION.amazonaws.com, its FIPS
 // endpoint, and the one in China.
-var ecrHost = regexp.MustCompile(`^\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
+var ecrHost = lazyregexp.New(`^\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
 
 // ecrRegion is the region of an image's registry, if that is a private registry of Amazon. The
 // region stands in the host's name, and is never guessed.

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Reference names an image: in a registry, or, when File is set, in a file.
@@ -51,7 +52,7 @@ func ParseReference(image string) (Reference, error) {
 	for _, part := range []struct {
 		name, text string
 		want       bool
-		form       *regexp.Regexp
+		form       *lazyregexp.Regexp
 	}{
 		{"user", r.User, r.User != "", userForm}, {"registry", r.Registry, r.Registry != "", registryForm},
 		{"name", r.Name, true, nameForm}, {"tag", r.Tag, hasTag, tagForm}, {"digest", r.Digest, hasDigest, digestForm},
@@ -66,11 +67,11 @@ func ParseReference(image string) (Reference, error) {
 // What the parts of a name may be. A shell and a runtime see nothing special in
 // them; a user such as $oauthtoken is quoted wherever it is printed.
 var (
-	userForm     = regexp.MustCompile(`^[$A-Za-z0-9_.+@-]+$`)
-	registryForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?$`)
-	nameForm     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$`)
-	tagForm      = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-	digestForm   = regexp.MustCompile(`^[a-z0-9]+:[0-9a-fA-F]+$`)
+	userForm     = lazyregexp.New(`^[$A-Za-z0-9_.+@-]+$`)
+	registryForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?$`)
+	nameForm     = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$`)
+	tagForm      = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	digestForm   = lazyregexp.New(`^[a-z0-9]+:[0-9a-fA-F]+$`)
 )
 
 func (r Reference) tail() string {

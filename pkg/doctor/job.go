@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -55,7 +55,7 @@ func (d *Doctor) node(ctx context.Context) {
 	d.judge(dir, token, begin)
 }
 
-var jobNumber = regexp.MustCompile(`^(\d+)(?:;\S+)?$`)
+var jobNumber = lazyregexp.New(`^(\d+)(?:;\S+)?$`)
 
 // submit runs the job to its end, and cancels it if that takes too long. It
 // reports whether the job ran.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/quantity"
 )
 
@@ -39,7 +39,7 @@ var required = []string{"sbatch", "squeue", "scancel", "scontrol", "sinfo", "sru
 // oldest is the first release of Slurm that profllm knows.
 const oldest = 21.08
 
-var version = regexp.MustCompile(`(\d\d\.\d\d)(?:\.\d+\S*)?`)
+var version = lazyregexp.New(`(\d\d\.\d\d)(?:\.\d+\S*)?`)
 
 // programs reports whether Slurm can be asked at all.
 func (d *Doctor) programs(ctx context.Context) bool {
@@ -102,7 +102,7 @@ func (d *Doctor) controller(ctx context.Context) {
 	}
 }
 
-var pingLine = regexp.MustCompile(`(?m)^Slurmctld\(([^)]*)\) at (\S+) is (UP|DOWN)`)
+var pingLine = lazyregexp.New(`(?m)^Slurmctld\(([^)]*)\) at (\S+) is (UP|DOWN)`)
 
 // parsePing reads `scontrol ping` (21.08 to 25.11).
 func parsePing(out string) (up int, all []string) {
@@ -281,7 +281,7 @@ func (d *Doctor) partition(p *partition) {
 	d.add("partition "+p.name, status, seen, do)
 }
 
-var oversubscribe = regexp.MustCompile(`\bOverSubscribe=(\S+)`)
+var oversubscribe = lazyregexp.New(`\bOverSubscribe=(\S+)`)
 
 // sharing looks at whether other jobs may run on the same cores and GPUs.
 func (d *Doctor) sharing(ctx context.Context) {

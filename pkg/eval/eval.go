@@ -22,8 +22,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Limits of the files that are read.
@@ -143,7 +144,7 @@ func lines(data []byte, most int) ([]pair, error) {
 }
 
 // numbers are runs of digits, of any script, as Python's \d.
-var numbers = regexp.MustCompile(`\p{Nd}+`)
+var numbers = lazyregexp.New(`\p{Nd}+`)
 
 // longestNumber is the most digits that Python reads as a number (sys.int_info).
 const longestNumber = 4300

@@ -1,9 +1,10 @@
 package failure
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // An option is a word of a step's own command, and the option that it stands behind.
@@ -33,7 +34,7 @@ func optionsOf(argv []string) []option {
 var told = []string{"non-default args: ", "Namespace(", "ServerArgs("}
 
 // pair is a name with its value in a Python dict, a namespace or a dataclass.
-var pair = regexp.MustCompile(`['"]?(\w+)['"]?\s*[=:]\s*(?:'([^']*)'|"([^"]*)"|([^\s,'"(){}\[\]]+))`)
+var pair = lazyregexp.New(`['"]?(\w+)['"]?\s*[=:]\s*(?:'([^']*)'|"([^"]*)"|([^\s,'"(){}\[\]]+))`)
 
 // toldOptions reads the options that a line repeats.
 func toldOptions(line string) []option {
@@ -79,7 +80,7 @@ func (o option) in(message string, quotes bool) bool {
 }
 
 // isName tells a value that is worth looking for in plain text from a number.
-var isName = regexp.MustCompile(`^/\S+$|^[A-Za-z][\w.-]*[\d_/.-][\w./-]*$`)
+var isName = lazyregexp.New(`^/\S+$|^[A-Za-z][\w.-]*[\d_/.-][\w./-]*$`)
 
 // hasWord reports whether a text holds a word that no word character touches.
 func hasWord(text, word string) bool {

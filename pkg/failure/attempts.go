@@ -2,20 +2,21 @@ package failure
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 var (
 	// retrying is how a line says that an attempt will be made again.
-	retrying = regexp.MustCompile(`(?i)\b(?:retry(?:ing)?|retries left|will (?:re)?try(?: again)?|reconnect\w*|attempt \d+(?:/| of )\d+|backing off|sleeping \d)`)
+	retrying = lazyregexp.New(`(?i)\b(?:retry(?:ing)?|retries left|will (?:re)?try(?: again)?|reconnect\w*|attempt \d+(?:/| of )\d+|backing off|sleeping \d)`)
 	// warning is how a line says that it is no end.
-	warning = regexp.MustCompile(`(?i)\bWARN(?:ING)?\b`)
+	warning = lazyregexp.New(`(?i)\bWARN(?:ING)?\b`)
 	// refusedForGood is what further attempts do not change: an answer of which lm-eval warns, whose
 	// exception names the status, but not the server's reason; a tokenizer that Dynamo's frontend
 	// cannot read; the end of a lease in etcd.
-	refusedForGood = regexp.MustCompile(`API request failed(?:! Status code: 40[0134]\b| with error message: .*"code": ?40[0134]\b)|` +
+	refusedForGood = lazyregexp.New(`API request failed(?:! Status code: 40[0134]\b| with error message: .*"code": ?40[0134]\b)|` +
 		`Model materialization failed; .{0,400}error="(?:tokenizer|chat pipeline)|Unable to maintain lease`)
 )
 
@@ -30,11 +31,11 @@ var successWords = []string{"initial test run completed", "application startup c
 	"connected to", "reconnected", "connection established", "server is ready", "fired up and ready"}
 
 // succeeded is how a program says that what it tried worked at last.
-var succeeded = regexp.MustCompile(`(?i)initial test run completed|application startup complete|ray runtime started|failed requests:\s+0\b|step created for|` +
+var succeeded = lazyregexp.New(`(?i)initial test run completed|application startup complete|ray runtime started|failed requests:\s+0\b|step created for|` +
 	`\b(?:re)?connected to (?:ray|gcs|nats|etcd|the server|server|\S+:\d+)|\breconnected\b|connection established|server is ready|fired up and ready`)
 
 // answered is how a client says that all its requests were answered.
-var answered = regexp.MustCompile(`(?i)failed requests:\s+0\b`)
+var answered = lazyregexp.New(`(?i)failed requests:\s+0\b`)
 
 // attempted are the areas in which programs try again.
 var attempted = []string{"client", "proxy", "network", "ray", "services", "slurm-step", "slurm-submit", "nccl", "hub",
@@ -75,15 +76,15 @@ type readiness struct {
 }
 
 var (
-	ready = regexp.MustCompile(`(?i)application startup complete|fired up and ready`)
+	ready = lazyregexp.New(`(?i)application startup complete|fired up and ready`)
 	// besides is the head of a traceback that ends no process: that of another thread,
 	// or of what Python met while it cleaned up.
-	besides = regexp.MustCompile(`^Exception (?:in thread \S+|ignored in)\b`)
+	besides = lazyregexp.New(`^Exception (?:in thread \S+|ignored in)\b`)
 	// handler is a line of the part of a server that reads a request, and badRequest
 	// and goodRequest are how such a one was answered.
-	handler     = regexp.MustCompile(`\[serving\w*\.py:\d+\]`)
-	badRequest  = regexp.MustCompile(`"POST \S+ HTTP/[\d.]+" 4\d\d\b`)
-	goodRequest = regexp.MustCompile(`"POST \S+ HTTP/[\d.]+" 200\b`)
+	handler     = lazyregexp.New(`\[serving\w*\.py:\d+\]`)
+	badRequest  = lazyregexp.New(`"POST \S+ HTTP/[\d.]+" 4\d\d\b`)
+	goodRequest = lazyregexp.New(`"POST \S+ HTTP/[\d.]+" 200\b`)
 )
 
 // mostReply is how far below an exception the answer to its request may stand.

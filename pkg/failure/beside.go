@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/redact"
 )
 
@@ -23,9 +24,9 @@ const (
 
 var (
 	// field is a line that names a field of a configuration.
-	field = regexp.MustCompile(`^[a-z_][\w.]*$`)
+	field = lazyregexp.New(`^[a-z_][\w.]*$`)
 	// bareName is an exception without a message.
-	bareName = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*:?\s*$`)
+	bareName = lazyregexp.New(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*:?\s*$`)
 )
 
 // whole is a line with what stands beside it and belongs to it. A traceback that begins
@@ -83,7 +84,7 @@ func (s *scanner) more(x span, before []string) string {
 const mostCauses = 12
 
 // numbered is a line of a chain of causes.
-var numbered = regexp.MustCompile(`^\s+(?:\d+: )?(\S.*)`)
+var numbered = lazyregexp.New(`^\s+(?:\d+: )?(\S.*)`)
 
 // causedBy is the innermost of the causes that programs in Rust print below an error.
 func (s *scanner) causedBy(x span) string {
@@ -148,10 +149,10 @@ func (s *scanner) linesAfter(x span, most int) []string {
 
 // wrapped are the ids of exceptions that only say that a library failed, and how the
 // library itself says why, above.
-var wrapped = map[string]*regexp.Regexp{
-	"nccl-system-error": regexp.MustCompile(`\bNCCL WARN\b`),
-	"nccl-cuda-error":   regexp.MustCompile(`\bNCCL WARN\b`),
-	"nixl-backend":      regexp.MustCompile(`\bUCX +ERROR\b`),
+var wrapped = map[string]*lazyregexp.Regexp{
+	"nccl-system-error": lazyregexp.New(`\bNCCL WARN\b`),
+	"nccl-cuda-error":   lazyregexp.New(`\bNCCL WARN\b`),
+	"nixl-backend":      lazyregexp.New(`\bUCX +ERROR\b`),
 }
 
 // quoteLibrary puts the library's own words in the place of the exception.
@@ -168,8 +169,8 @@ func quoteLibrary(f *Finding, before []string) {
 	}
 }
 
-// inJSON is the line of a traceback that a match is in, if a logger put the traceback
-// into one line of JSON; "" if not.
+// inJSON returns the line of a traceback that matches re, if a logger put the traceback
+// into one line of JSON; "" if not, and if re is nil.
 func inJSON(line string, re *regexp.Regexp) string {
 	const feed = `\n`
 	if re == nil || !strings.Contains(line, `{"`) {

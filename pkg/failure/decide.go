@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"regexp"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -376,7 +376,7 @@ func (t *Table) failure(c clue, confidence result.Confidence, all []clue) *resul
 // request, and backend the server in it: its role, and its address.
 const backendFailed = "backend-failed"
 
-var backend = regexp.MustCompile(`backend="(\w+) (http[^"]+)"`)
+var backend = lazyregexp.New(`backend="(\w+) (http[^"]+)"`)
 
 // fromState names the cause that Slurm's state stands for, with the line that
 // shows it if there is one.

@@ -2,26 +2,27 @@ package failure
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // launchers are what launchers and containers put in front of every line: mpirun, torchrun,
 // docker compose, kubectl, the journal, and mail that quotes a log. Docker wraps each line
 // into JSON.
-var launchers = []*regexp.Regexp{
-	regexp.MustCompile(`^\[\d+,\d+\]<std(?:out|err)>: ?`),
-	regexp.MustCompile(`^\[default\d+\]: ?`),
-	regexp.MustCompile(`^[a-z][\w.-]*-\d+ +\| ?`),
-	regexp.MustCompile(`^\[pod/[\w./-]+\] ?`),
-	regexp.MustCompile(`^(?:\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:?\d\d) \S+ [\w.@-]+\[\d+\]: ?`),
-	regexp.MustCompile(`^> ?`),
+var launchers = []*lazyregexp.Regexp{
+	lazyregexp.New(`^\[\d+,\d+\]<std(?:out|err)>: ?`),
+	lazyregexp.New(`^\[default\d+\]: ?`),
+	lazyregexp.New(`^[a-z][\w.-]*-\d+ +\| ?`),
+	lazyregexp.New(`^\[pod/[\w./-]+\] ?`),
+	lazyregexp.New(`^(?:\w{3} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:?\d\d) \S+ [\w.@-]+\[\d+\]: ?`),
+	lazyregexp.New(`^> ?`),
 	dockerLine,
 }
 
 var (
-	dockerLine = regexp.MustCompile(`^\{"log": ?"`)
-	dockerEnd  = regexp.MustCompile(`(?:\\r)?(?:\\n)?", ?"stream": ?"std(?:out|err)".*$`)
+	dockerLine = lazyregexp.New(`^\{"log": ?"`)
+	dockerEnd  = lazyregexp.New(`(?:\\r)?(?:\\n)?", ?"stream": ?"std(?:out|err)".*$`)
 	unescaped  = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\t`, "\t", `\r`, "\r", `\u003c`, "<", `\u003e`, ">",
 		`\u0026`, "&", `\u001b`, "\x1b")
 )
@@ -31,7 +32,7 @@ const mostSampled = 50
 
 // launcherOf returns the prefix that nine of ten lines at the front of a log have, nil if
 // there is none. A program that prints such lines among others keeps them.
-func launcherOf(text []byte) *regexp.Regexp {
+func launcherOf(text []byte) *lazyregexp.Regexp {
 	lines, had := 0, make([]int, len(launchers))
 	for rest := text; len(rest) > 0 && lines < mostSampled; lines++ {
 		var line []byte

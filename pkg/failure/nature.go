@@ -3,11 +3,12 @@ package failure
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // The kinds of what may be wrong.
@@ -70,25 +71,25 @@ var silent = []string{"", generic, ownMessage, "json-invalid", "cpp-exception"}
 func kindOf(id, area string) string { return cmp.Or(kindOfID[id], kindOfArea[area]) }
 
 // exception is the last line of a traceback, taken apart.
-var exception = regexp.MustCompile(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)(_?[A-Z]\w*)(?:: ?(.*))?$`)
+var exception = lazyregexp.New(`(?s)^(?:\d+: |Error \d+: )?((?:[A-Za-z_]\w*\.)*)(_?[A-Z]\w*)(?:: ?(.*))?$`)
 
 // A clause gives what matches a kind.
 type clause struct {
-	re   *regexp.Regexp
+	re   *lazyregexp.Regexp
 	kind string
 }
 
 // byType are kinds of exceptions by the names of their classes.
 var byType = []clause{
-	{regexp.MustCompile(`^(?:ModuleNotFound|Import|PackageNotFound|VersionConflict|DistributionNotFound)(?:Error)?$`),
+	{lazyregexp.New(`^(?:ModuleNotFound|Import|PackageNotFound|VersionConflict|DistributionNotFound)(?:Error)?$`),
 		environment},
-	{regexp.MustCompile(`Memory|OutOf[A-Z]|ResourceExhausted|^BlockingIOError$`), resource},
-	{regexp.MustCompile(`^(?:ZeroDivision|Name|UnboundLocal|Recursion|Syntax|Indentation|System)Error$`), defect},
-	{regexp.MustCompile(`^(?:Safetensor|Repository|Repo|Revision|HFValidation|EntryNotFound|LocalEntryNotFound|Gated|Template|Tokenizer)|^UndefinedError$`), model},
-	{regexp.MustCompile(`^(?:Connect|Connection|Broken[Pp]ipe|Timeout|ReadTimeout|ConnectTimeout|gaierror|HTTP|URL|InvalidURL|ZMQ|Rpc|AioRpc|SSL|Socket|Client\w+Error|Server(?:Disconnected|Timeout)|` +
+	{lazyregexp.New(`Memory|OutOf[A-Z]|ResourceExhausted|^BlockingIOError$`), resource},
+	{lazyregexp.New(`^(?:ZeroDivision|Name|UnboundLocal|Recursion|Syntax|Indentation|System)Error$`), defect},
+	{lazyregexp.New(`^(?:Safetensor|Repository|Repo|Revision|HFValidation|EntryNotFound|LocalEntryNotFound|Gated|Template|Tokenizer)|^UndefinedError$`), model},
+	{lazyregexp.New(`^(?:Connect|Connection|Broken[Pp]ipe|Timeout|ReadTimeout|ConnectTimeout|gaierror|HTTP|URL|InvalidURL|ZMQ|Rpc|AioRpc|SSL|Socket|Client\w+Error|Server(?:Disconnected|Timeout)|` +
 		`RemoteProtocol|Remote\w*Disconnected|API(?:Connection|Status|Timeout)|NewConnection|MaxRetry|Proxy|DistNetwork|DistStore|nixl\w*)`), network},
-	{regexp.MustCompile(`^(?:Validation|Argument|Usage|BadParameter|NoSuchOption|MissingParameter|Config\w*|Omega\w*|Hydra\w*)(?:Error|Exception|TypeError)?$`), configuration},
-	{regexp.MustCompile(`JSONDecode|YAML|^Scanner|^Parser|TOMLDecode|Unicode\w*code|Unpickling|BadZip|BadGzip|^EOFError$|^ArrowInvalid$|^LZMAError$`), file},
+	{lazyregexp.New(`^(?:Validation|Argument|Usage|BadParameter|NoSuchOption|MissingParameter|Config\w*|Omega\w*|Hydra\w*)(?:Error|Exception|TypeError)?$`), configuration},
+	{lazyregexp.New(`JSONDecode|YAML|^Scanner|^Parser|TOMLDecode|Unicode\w*code|Unpickling|BadZip|BadGzip|^EOFError$|^ArrowInvalid$|^LZMAError$`), file},
 }
 
 // byErrno are kinds of the system's errors.
@@ -104,31 +105,31 @@ var byErrno = map[syscall.Errno]string{
 	syscall.ENOTCONN: network,
 }
 
-var errno = regexp.MustCompile(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+(\d+)`)
+var errno = lazyregexp.New(`\[Errno (\d+)\]|\(os error (\d+)\)|\berrno[:= ]+(\d+)`)
 
 // byFacts are kinds by the facts that a message states, and byTone, which is tried last,
 // by the words in which programs refuse something; each in the order of its rows.
 var byFacts = []clause{
-	{regexp.MustCompile(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|(?:cannot|unable to) allocate|limit exceeded|quota|exceeds (?:the )?available|too large to fit`), resource},
-	{regexp.MustCompile(`(?i)no such file|not a directory|is a directory|permission denied|(?:file|path|directory|folder) \S+ (?:does not|doesn't) exist|(?:file|directory) not found`), file},
-	{regexp.MustCompile(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to (?:connect|download|fetch)|error downloading|timed out (?:waiting for|connecting)`), network},
+	{lazyregexp.New(`(?i)out of memory|no space left|not enough (?:\w+ )?(?:memory|space|gpus?|cpus?|blocks)|insufficient|too many open files|(?:cannot|unable to) allocate|limit exceeded|quota|exceeds (?:the )?available|too large to fit`), resource},
+	{lazyregexp.New(`(?i)no such file|not a directory|is a directory|permission denied|(?:file|path|directory|folder) \S+ (?:does not|doesn't) exist|(?:file|directory) not found`), file},
+	{lazyregexp.New(`(?i)connection (?:refused|reset|aborted|closed|error|timed out)|unreachable|name resolution|address already in use|cannot assign requested address|could not resolve|failed to (?:connect|download|fetch)|error downloading|timed out (?:waiting for|connecting)`), network},
 }
 
 var byTone = []clause{
-	{regexp.MustCompile(`(?i)\b(?:checkpoint|safetensors|weights?|tokenizer|config\.json|huggingface|repo(?:sitory)? id|lora|adapter|chat template)\b|model (?:architecture|name|path)`), model},
-	{regexp.MustCompile(`(?i)\b(?:CUDA|ROCm|HIP|GPU|driver|cuDNN|NCCL) (?:is not|not|error|driver|version)|no module named|not installed|pip install|the requirement |has no attribute|unexpected keyword argument|undefined symbol|environment variable`), environment},
-	{regexp.MustCompile(`(?i)\b(?:must|should|expected|expects|invalid|unsupported|not supported|does not support|unknown|unrecognized|requires?|required|choose from|allowed|only (?:supports?|one of)|cannot|greater than|less than|divisible|not (?:a )?valid|is not (?:a|an|one of))\b`), configuration},
-	{regexp.MustCompile(`\bGPU\b`), environment},
+	{lazyregexp.New(`(?i)\b(?:checkpoint|safetensors|weights?|tokenizer|config\.json|huggingface|repo(?:sitory)? id|lora|adapter|chat template)\b|model (?:architecture|name|path)`), model},
+	{lazyregexp.New(`(?i)\b(?:CUDA|ROCm|HIP|GPU|driver|cuDNN|NCCL) (?:is not|not|error|driver|version)|no module named|not installed|pip install|the requirement |has no attribute|unexpected keyword argument|undefined symbol|environment variable`), environment},
+	{lazyregexp.New(`(?i)\b(?:must|should|expected|expects|invalid|unsupported|not supported|does not support|unknown|unrecognized|requires?|required|choose from|allowed|only (?:supports?|one of)|cannot|greater than|less than|divisible|not (?:a )?valid|is not (?:a|an|one of))\b`), configuration},
+	{lazyregexp.New(`\bGPU\b`), environment},
 }
 
 // byFrame are kinds by where a program was, of the innermost frame that is known.
 var byFrame = []clause{
-	{regexp.MustCompile(`argparse\.py$|arg_utils\.py$|/click/|/typer/|/pydantic/|cli_args\.py$|/vllm/config/|/vllm/platforms/|server_args\.py$|/omegaconf/|/hydra/|configparser\.py$`), configuration},
-	{regexp.MustCompile(`/(?:transformers|tokenizers|safetensors|huggingface_hub|sentencepiece|mistral_common|compressed_tensors|jinja2)/|/model_(?:loader|executor)/|/transformers_utils/|/lora/|/model_runner\.py$|/vllm/tokenizers/`), model},
-	{regexp.MustCompile(`/(?:aiohttp|httpx|httpcore|urllib3?|requests|zmq|grpc|websockets|nixl\w*|openai)/|(?:socket|selectors|ssl)\.py$|/kv_transfer/|/torch/distributed/|/device_communicators/|/ray/_private/(?:gcs|services)|/disaggregation/`), network},
-	{regexp.MustCompile(`/(?:json|yaml|tomllib|tomli|csv|datasets|pyarrow)/|(?:json/decoder|pathlib|shutil|zipfile|tarfile|csv|tomllib)\.py$|/pandas/io/`), file},
-	{regexp.MustCompile(`multiprocessing/(?:shared_memory|heap)\.py$|/mmap|kv_cache_utils\.py$`), resource},
-	{regexp.MustCompile(`importlib|ctypes/__init__\.py$|/torch/cuda/|subprocess\.py$|/triton/|/torch/_inductor/|/pkg_resources/|os\.py$|/site-packages/ray/_private/node\.py$`), environment},
+	{lazyregexp.New(`argparse\.py$|arg_utils\.py$|/click/|/typer/|/pydantic/|cli_args\.py$|/vllm/config/|/vllm/platforms/|server_args\.py$|/omegaconf/|/hydra/|configparser\.py$`), configuration},
+	{lazyregexp.New(`/(?:transformers|tokenizers|safetensors|huggingface_hub|sentencepiece|mistral_common|compressed_tensors|jinja2)/|/model_(?:loader|executor)/|/transformers_utils/|/lora/|/model_runner\.py$|/vllm/tokenizers/`), model},
+	{lazyregexp.New(`/(?:aiohttp|httpx|httpcore|urllib3?|requests|zmq|grpc|websockets|nixl\w*|openai)/|(?:socket|selectors|ssl)\.py$|/kv_transfer/|/torch/distributed/|/device_communicators/|/ray/_private/(?:gcs|services)|/disaggregation/`), network},
+	{lazyregexp.New(`/(?:json|yaml|tomllib|tomli|csv|datasets|pyarrow)/|(?:json/decoder|pathlib|shutil|zipfile|tarfile|csv|tomllib)\.py$|/pandas/io/`), file},
+	{lazyregexp.New(`multiprocessing/(?:shared_memory|heap)\.py$|/mmap|kv_cache_utils\.py$`), resource},
+	{lazyregexp.New(`importlib|ctypes/__init__\.py$|/torch/cuda/|subprocess\.py$|/triton/|/torch/_inductor/|/pkg_resources/|os\.py$|/site-packages/ray/_private/node\.py$`), environment},
 }
 
 // speech is what a line says, and what surrounds it.
@@ -182,10 +183,10 @@ func (s speech) ofClass(class string) string {
 }
 
 // ofSystem are the exceptions for what the system says of a file.
-var ofSystem = regexp.MustCompile(`^(?:FileNotFound|FileExists|IsADirectory|NotADirectory|Permission)Error$`)
+var ofSystem = lazyregexp.New(`^(?:FileNotFound|FileExists|IsADirectory|NotADirectory|Permission)Error$`)
 
 // judged are exceptions by which programs refuse what they were given.
-var judged = regexp.MustCompile(`^(?:Value|Type|Key|Index|Assertion|NotImplemented|Attribute|Lookup|Runtime|ArgumentType|Argument|Validation)\w*$`)
+var judged = lazyregexp.New(`^(?:Value|Type|Key|Index|Assertion|NotImplemented|Attribute|Lookup|Runtime|ArgumentType|Argument|Validation)\w*$`)
 
 func ofOption(class, message string, options []option) string {
 	if !judged.MatchString(class) {
@@ -237,31 +238,31 @@ func (s speech) ofFrame(kinds ...string) string {
 }
 
 var (
-	longOption = regexp.MustCompile(`(?:^|[\s'"\x60(\[])(--[a-zA-Z][\w-]*\w)`)
-	variable   = regexp.MustCompile(`\b((?:VLLM|NCCL|UCX|CUDA|HF|RAY|NIXL|SGLANG|SLURM|TORCH|GLOO|OMP|HIP|ROCM|DYN|ETCD|NATS)_[A-Z0-9_]+|PATH|LD_LIBRARY_PATH|PYTHONPATH)\b`)
-	quotedPath = regexp.MustCompile(`['"\x60]([^'"\x60\s]*[/.][^'"\x60\s]*)['"\x60]`)
-	barePath   = regexp.MustCompile(`(?:^|[\s=:(<'"])(/[\w.+@%~-]+(?:/[\w.+@%~-]*)*)`)
-	address    = regexp.MustCompile(`((?:https?|tcp|ipc|grpc|nats|etcd|ucx)://[^\s'"\x60,)\]]+)|\('([\w.:-]+)', (\d+)\)|host='([\w.-]+)', port=(\d+)|\b((?:\d{1,3}\.){3}\d{1,3}:\d{1,5})\b|` +
+	longOption = lazyregexp.New(`(?:^|[\s'"\x60(\[])(--[a-zA-Z][\w-]*\w)`)
+	variable   = lazyregexp.New(`\b((?:VLLM|NCCL|UCX|CUDA|HF|RAY|NIXL|SGLANG|SLURM|TORCH|GLOO|OMP|HIP|ROCM|DYN|ETCD|NATS)_[A-Z0-9_]+|PATH|LD_LIBRARY_PATH|PYTHONPATH)\b`)
+	quotedPath = lazyregexp.New(`['"\x60]([^'"\x60\s]*[/.][^'"\x60\s]*)['"\x60]`)
+	barePath   = lazyregexp.New(`(?:^|[\s=:(<'"])(/[\w.+@%~-]+(?:/[\w.+@%~-]*)*)`)
+	address    = lazyregexp.New(`((?:https?|tcp|ipc|grpc|nats|etcd|ucx)://[^\s'"\x60,)\]]+)|\('([\w.:-]+)', (\d+)\)|host='([\w.-]+)', port=(\d+)|\b((?:\d{1,3}\.){3}\d{1,3}:\d{1,5})\b|` +
 		`\b([\w.-]+) port (\d{2,5})\b|\b([A-Za-z](?:[\w-]|\.[\w-])*:\d{3,5})\b|\[([0-9a-f:]+)\]:(\d+)|\b((?:\d{1,3}\.){3}\d{1,3})\b`)
 	// inSource is a place in a program, which has the form of an address.
-	inSource   = regexp.MustCompile(`\.(?:py|pyx|cc|cpp|h|hpp|c|cu|rs|go|js):\d+$`)
-	portOnly   = regexp.MustCompile(`(?i)\bport (?:number )?:?(\d{2,5})\b`)
-	refusal    = regexp.MustCompile(` \(([a-z_][\w.]*)\)$`)
-	moduleName = regexp.MustCompile(`[Nn]o module named '?([\w.]+)|cannot import name '(\w+)'|(\S+\.so[.\d]*)\b|module '([\w.]+)'`)
-	snakeWord  = regexp.MustCompile(`\b([a-z]+(?:_[a-z0-9]+)+)\b`)
-	unbound    = regexp.MustCompile(`(\w+): unbound variable`)
-	lastWord   = regexp.MustCompile(`(?:: |\bfor )([\w./-]+)$`)
-	quotedWord = regexp.MustCompile("['\"\x60]([^'\"\x60<>]{1,120})['\"\x60]")
-	pciDevice  = regexp.MustCompile(`\(PCI:([0-9A-Fa-f:.]+)\)`)
+	inSource   = lazyregexp.New(`\.(?:py|pyx|cc|cpp|h|hpp|c|cu|rs|go|js):\d+$`)
+	portOnly   = lazyregexp.New(`(?i)\bport (?:number )?:?(\d{2,5})\b`)
+	refusal    = lazyregexp.New(` \(([a-z_][\w.]*)\)$`)
+	moduleName = lazyregexp.New(`[Nn]o module named '?([\w.]+)|cannot import name '(\w+)'|(\S+\.so[.\d]*)\b|module '([\w.]+)'`)
+	snakeWord  = lazyregexp.New(`\b([a-z]+(?:_[a-z0-9]+)+)\b`)
+	unbound    = lazyregexp.New(`(\w+): unbound variable`)
+	lastWord   = lazyregexp.New(`(?:: |\bfor )([\w./-]+)$`)
+	quotedWord = lazyregexp.New("['\"\x60]([^'\"\x60<>]{1,120})['\"\x60]")
+	pciDevice  = lazyregexp.New(`\(PCI:([0-9A-Fa-f:.]+)\)`)
 	// ofPort is in what is said of a port that the program itself opens.
-	ofPort = regexp.MustCompile(`(?i)\b(?:ports?|bind\w*|listen\w*|address)\b`)
+	ofPort = lazyregexp.New(`(?i)\b(?:ports?|bind\w*|listen\w*|address)\b`)
 	// stampText is a time, which has the form of a path or of an address.
-	stampText = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?`)
+	stampText = lazyregexp.New(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?`)
 )
 
 // offer is how a message ends that lists what could have been given instead, and what
 // pydantic adds to one.
-var offer = regexp.MustCompile(`(?is)(?:[.(,;] ?(?:it )?(?:must be one of|choose from|supported \w+:|valid \w+ are|expected one of|available \w+:|known \w+:).*| \[type=\w+, input_value=.*)$`)
+var offer = lazyregexp.New(`(?is)(?:[.(,;] ?(?:it )?(?:must be one of|choose from|supported \w+:|valid \w+ are|expected one of|available \w+:|known \w+:).*| \[type=\w+, input_value=.*)$`)
 
 // about is the thing itself: what a kind is usually about first, then whatever a
 // message quotes, then where the program was.
@@ -339,7 +340,7 @@ func addressIn(message string) string {
 }
 
 // ofLibrary is where Python keeps what is not the program's own.
-var ofLibrary = regexp.MustCompile(`/(?:site|dist)-packages/|/lib/python[\d.]+/|^<`)
+var ofLibrary = lazyregexp.New(`/(?:site|dist)-packages/|/lib/python[\d.]+/|^<`)
 
 // place is where the program was: in its own code, if the traceback shows any.
 func (s speech) place() string {
@@ -375,7 +376,7 @@ func (c clue) next() string {
 }
 
 // firstOf returns the groups of the first match, joined as an address is.
-func firstOf(re *regexp.Regexp, text string) string {
+func firstOf(re *lazyregexp.Regexp, text string) string {
 	m := re.FindStringSubmatch(text)
 	if m == nil {
 		return ""

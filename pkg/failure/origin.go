@@ -6,8 +6,9 @@ import (
 	"errors"
 	"io"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // headSize is how much of the front of a log is read to guess who wrote it.
@@ -18,45 +19,45 @@ const headSize = 64 << 10
 // Slurm prints.
 var writers = []struct {
 	role string
-	re   *regexp.Regexp
+	re   *lazyregexp.Regexp
 }{
-	{"queue", regexp.MustCompile(`(?m)^\s*JOBID\s+(?:PARTITION|NAME|USER|ST)\b|^JobId=\d+ (?:Array\S+ )*JobName=`)},
-	{"node", regexp.MustCompile(`(?m)^(?:\[ *\d{1,7}\.\d{6}\]|\w{3} +\d+ [\d:]{8} \S+ kernel:) `)},
-	{"dynamo", regexp.MustCompile(`"caller":"(?:embed|etcdmain)/|Starting nats-server|\[INF\] +Version: +2\.`)},
-	{"client", regexp.MustCompile(`subparser='bench', bench_type='serve'|Starting initial single prompt test run|Starting main benchmark run|Traffic request rate: |` +
+	{"queue", lazyregexp.New(`(?m)^\s*JOBID\s+(?:PARTITION|NAME|USER|ST)\b|^JobId=\d+ (?:Array\S+ )*JobName=`)},
+	{"node", lazyregexp.New(`(?m)^(?:\[ *\d{1,7}\.\d{6}\]|\w{3} +\d+ [\d:]{8} \S+ kernel:) `)},
+	{"dynamo", lazyregexp.New(`"caller":"(?:embed|etcdmain)/|Starting nats-server|\[INF\] +Version: +2\.`)},
+	{"client", lazyregexp.New(`subparser='bench', bench_type='serve'|Starting initial single prompt test run|Starting main benchmark run|Traffic request rate: |` +
 		`Serving Benchmark Result|usage: vllm bench serve|vllm bench serve: error: |(?i:\baiperf\b|genai-perf|\bguidellm\b|lm_eval|inference[-_]perf)|sglang[./]bench(?:_|mark[./])serving|benchmark_serving\.py|(?m:^curl: \(\d+\))`)},
-	{"prefill", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_producer|disaggregation_mode=['"]prefill|is_prefill_worker=True`)},
-	{"decode", regexp.MustCompile(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_consumer|disaggregation_mode=['"]decode|is_decode_worker=True`)},
-	{"offline", regexp.MustCompile(`subparser='bench', bench_type='|usage: vllm bench (?:latency|throughput|startup)`)},
-	{"server", regexp.MustCompile(`vLLM API server version|\[api_server\.py:\d+\]|\((?:APIServer|EngineCore\w*) pid=|non-default args: |vllm serve: error: |usage: vllm serve|\bvllm: error: |` +
+	{"prefill", lazyregexp.New(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_producer|disaggregation_mode=['"]prefill|is_prefill_worker=True`)},
+	{"decode", lazyregexp.New(`[,{(] ?['"]?kv_role['"]?[=:] ?['"]kv_consumer|disaggregation_mode=['"]decode|is_decode_worker=True`)},
+	{"offline", lazyregexp.New(`subparser='bench', bench_type='|usage: vllm bench (?:latency|throughput|startup)`)},
+	{"server", lazyregexp.New(`vLLM API server version|\[api_server\.py:\d+\]|\((?:APIServer|EngineCore\w*) pid=|non-default args: |vllm serve: error: |usage: vllm serve|\bvllm: error: |` +
 		`server_args=ServerArgs\(|sglang[./](?:srt|launch_server)|launch_server\.py: error: |\[vllm\]|TensorRT-LLM|text_generation_launcher|dynamo_llm::mocker: |dynamo/(?:mocker|vllm|sglang)/`)},
-	{"proxy", regexp.MustCompile(`profllm proxy|(?i:disagg\w*_proxy|toy_proxy|\bproxy_server)|dynamo[./]frontend|dynamo_llm::http::service\b|sglang[_:](?:router|model_gateway)|\[(?:warn|error|notice)\] \d+#\d+: |upstream prematurely closed`)},
-	{"ray", regexp.MustCompile(`(?:scripts|node|services|worker|log_monitor)\.py:\d+ -- |Ray runtime started|Local node IP: |Usage: ray |\braylet\b|\(gcs_server\)`)},
-	{"submit", regexp.MustCompile(`(?m)^(?:sbatch|salloc): error: |^Submitted batch job \d+`)},
-	{"job", regexp.MustCompile(`(?m)^(?:\d+: )?(?:srun|slurmstepd|slurmd|pyxis): |\bSLURM_JOB_ID=`)},
-	{"proxy", regexp.MustCompile(`Uvicorn running on |Started server process \[`)},
+	{"proxy", lazyregexp.New(`profllm proxy|(?i:disagg\w*_proxy|toy_proxy|\bproxy_server)|dynamo[./]frontend|dynamo_llm::http::service\b|sglang[_:](?:router|model_gateway)|\[(?:warn|error|notice)\] \d+#\d+: |upstream prematurely closed`)},
+	{"ray", lazyregexp.New(`(?:scripts|node|services|worker|log_monitor)\.py:\d+ -- |Ray runtime started|Local node IP: |Usage: ray |\braylet\b|\(gcs_server\)`)},
+	{"submit", lazyregexp.New(`(?m)^(?:sbatch|salloc): error: |^Submitted batch job \d+`)},
+	{"job", lazyregexp.New(`(?m)^(?:\d+: )?(?:srun|slurmstepd|slurmd|pyxis): |\bSLURM_JOB_ID=`)},
+	{"proxy", lazyregexp.New(`Uvicorn running on |Started server process \[`)},
 }
 
 // byName are the words of file names that tell the writer, in the order in which they
 // are tried.
 var byName = []struct {
 	role string
-	re   *regexp.Regexp
+	re   *lazyregexp.Regexp
 }{
-	{"queue", regexp.MustCompile(`^(?:squeue|queue|pending)$`)},
-	{"submit", regexp.MustCompile(`^(?:sbatch|submit|salloc)$`)},
-	{"client", regexp.MustCompile(`^(?:client|bench|benchmark|load|loadgen|eval|gsm8k|aiperf|guidellm|genai)$`)},
-	{"proxy", regexp.MustCompile(`^(?:proxy|router|frontend|gateway|ingress|nginx|lb)$`)},
-	{"prefill", regexp.MustCompile(`^prefills?\d*$`)},
-	{"decode", regexp.MustCompile(`^decodes?\d*$`)},
-	{"ray", regexp.MustCompile(`^(?:ray|raylet|gcs|head|worker)$`)},
-	{"dynamo", regexp.MustCompile(`^(?:dynamo|etcd|nats)$`)},
-	{"server", regexp.MustCompile(`^(?:serve|server|vllm|sglang|engine|api|tgi|trtllm)$`)},
-	{"node", regexp.MustCompile(`^(?:dmesg|kernel|kern|syslog)$`)},
-	{"job", regexp.MustCompile(`^(?:slurm|srun|job|batch|stderr|stdout)$`)},
+	{"queue", lazyregexp.New(`^(?:squeue|queue|pending)$`)},
+	{"submit", lazyregexp.New(`^(?:sbatch|submit|salloc)$`)},
+	{"client", lazyregexp.New(`^(?:client|bench|benchmark|load|loadgen|eval|gsm8k|aiperf|guidellm|genai)$`)},
+	{"proxy", lazyregexp.New(`^(?:proxy|router|frontend|gateway|ingress|nginx|lb)$`)},
+	{"prefill", lazyregexp.New(`^prefills?\d*$`)},
+	{"decode", lazyregexp.New(`^decodes?\d*$`)},
+	{"ray", lazyregexp.New(`^(?:ray|raylet|gcs|head|worker)$`)},
+	{"dynamo", lazyregexp.New(`^(?:dynamo|etcd|nats)$`)},
+	{"server", lazyregexp.New(`^(?:serve|server|vllm|sglang|engine|api|tgi|trtllm)$`)},
+	{"node", lazyregexp.New(`^(?:dmesg|kernel|kern|syslog)$`)},
+	{"job", lazyregexp.New(`^(?:slurm|srun|job|batch|stderr|stdout)$`)},
 }
 
-var nameWords = regexp.MustCompile(`[A-Za-z]+`)
+var nameWords = lazyregexp.New(`[A-Za-z]+`)
 
 // Origin guesses the role that wrote a log that no plan knows: from what it says
 // first, packed by xz or not, and only then from its name. It returns "", which

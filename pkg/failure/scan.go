@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/redact"
 )
@@ -157,8 +157,8 @@ type scanner struct {
 	recent     map[int][]span    // by entry: the last ones of this block, of those
 	candidates []bool            // by entry, then the markers; reused
 	findings   []Finding
-	options    []option       // of the step's own command
-	launcher   *regexp.Regexp // what stands in front of every line; nil for nothing
+	options    []option           // of the step's own command
+	launcher   *lazyregexp.Regexp // what stands in front of every line; nil for nothing
 	sampled    bool
 	requeued   int // the line that ended the attempt before; 0 for none
 	ready      readiness
@@ -316,7 +316,7 @@ func (s *scanner) saysNothing(entry int, x span) bool {
 
 // ours is what this program prints at the end of a job: it repeats the cause that
 // it found.
-var ours = regexp.MustCompile(`^\S+: (?:cause \S+ \((?:exact|job-state|symptom|unknown)\)|next: |invalid \S+: |suspect \S+: )`)
+var ours = lazyregexp.New(`^\S+: (?:cause \S+ \((?:exact|job-state|symptom|unknown)\)|next: |invalid \S+: |suspect \S+: )`)
 
 // noise is in lines of NCCL that tell of what it looked for and went on without.
 var noise = []byte(" NCCL INFO ")

@@ -1,35 +1,36 @@
 package failure
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // The time stamps of the programs in a run, in the order in which they are
 // tried. A stamp without a year is given the year 0.
 var stamps = []struct {
-	re     *regexp.Regexp
+	re     *lazyregexp.Regexp
 	layout string
 }{
 	// vLLM: "INFO 11-21 01:22:00 [core.py:133] "
-	{regexp.MustCompile(`\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)`), "01-02 15:04:05"},
+	{lazyregexp.New(`\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d-\d\d \d\d:\d\d:\d\d)`), "01-02 15:04:05"},
 	// Dynamo, Slurm's own stamps: "2026-06-12T17:29:50.126353Z"
-	{regexp.MustCompile(`(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d))`), time.RFC3339},
-	{regexp.MustCompile(`(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?)`), "2006-01-02T15:04:05"},
+	{lazyregexp.New(`(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d))`), time.RFC3339},
+	{lazyregexp.New(`(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?)`), "2006-01-02T15:04:05"},
 	// Ray, NIXL: "2026-11-21 01:32:52,754"
-	{regexp.MustCompile(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)`), "2006-01-02 15:04:05"},
+	{lazyregexp.New(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)`), "2006-01-02 15:04:05"},
 	// lm-eval: "2026-11-26:15:37:54 WARNING  [models.api_models:521] "
-	{regexp.MustCompile(`(\d{4}-\d\d-\d\d:\d\d:\d\d:\d\d) `), "2006-01-02:15:04:05"},
+	{lazyregexp.New(`(\d{4}-\d\d-\d\d:\d\d:\d\d:\d\d) `), "2006-01-02:15:04:05"},
 	// nginx: "2026/11/21 12:28:10"
-	{regexp.MustCompile(`(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)`), "2006/01/02 15:04:05"},
+	{lazyregexp.New(`(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)`), "2006/01/02 15:04:05"},
 	// glog, PyTorch, NCCL: "[E1121 20:27:21.426415540 "
-	{regexp.MustCompile(`\b[IWEF](\d{4} \d\d:\d\d:\d\d(?:\.\d+)?)`), "0102 15:04:05"},
+	{lazyregexp.New(`\b[IWEF](\d{4} \d\d:\d\d:\d\d(?:\.\d+)?)`), "0102 15:04:05"},
 }
 
 // UCX: "[1765653660.705652] ", seconds since 1970
-var epoch = regexp.MustCompile(`^\[(1\d{9})\.(\d{6})\]`)
+var epoch = lazyregexp.New(`^\[(1\d{9})\.(\d{6})\]`)
 
 // stampOf returns the time a line was written, in loc where it names no zone.
 func stampOf(line string, loc *time.Location) (time.Time, bool) {

@@ -1,21 +1,22 @@
 package failure
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 var (
 	// vLLM's prefix: "(Worker_TP3 pid=41822) ERROR 11-21 10:14:07 [core.py:1] "
-	process = regexp.MustCompile(`^\(([\w-]+)(?:[ =][^)]*)?\) `)
-	level   = regexp.MustCompile(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?`)
+	process = lazyregexp.New(`^\(([\w-]+)(?:[ =][^)]*)?\) `)
+	level   = lazyregexp.New(`^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?`)
 	// srun and slurmstepd write into the middle of what a task prints
-	slurms = regexp.MustCompile(`^(?:srun|slurmstepd(?:-[\w.-]+)?): `)
-	worker = regexp.MustCompile(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
+	slurms = lazyregexp.New(`^(?:srun|slurmstepd(?:-[\w.-]+)?): `)
+	worker = lazyregexp.New(`^\(\w*?Worker_((?:[A-Z]{2,3}\d+_?)+)|\[rank(\d+)\]`)
 	// the last line of a traceback, or one of a chain
-	raised = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|_?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
+	raised = lazyregexp.New(`^(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|_?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout))(?::|$)`)
 	// a client's report of failed requests
-	errorN = regexp.MustCompile(`^Error \d+: `)
+	errorN = lazyregexp.New(`^Error \d+: `)
 )
 
 func rankOf(line string) string {
@@ -123,10 +124,10 @@ type frame struct{ file, line, source string }
 const mostFrames = 60
 
 var (
-	pythonFrame = regexp.MustCompile(`^\s+File "([^"]+)", line (\d+)`)
-	richFrame   = regexp.MustCompile(`^│ (\S+\.py):(\d+) in \w+`)
+	pythonFrame = lazyregexp.New(`^\s+File "([^"]+)", line (\d+)`)
+	richFrame   = lazyregexp.New(`^│ (\S+\.py):(\d+) in \w+`)
 	// group is what Python puts before the lines of an exception in a group.
-	group = regexp.MustCompile(`^ {2,}[|+] `)
+	group = lazyregexp.New(`^ {2,}[|+] `)
 )
 
 // frames returns the frames of the traceback whose last line stands below the
@@ -166,7 +167,7 @@ func isTraceback(text string) bool {
 }
 
 // rule is a line that only separates: a banner, a row of dashes, the edge of a box.
-var rule = regexp.MustCompile(`^[\s\-=*#_~─━═╭╮╰╯┌┐└┘│┃|+.]*$|^[\-=*#]{3,}.*[\-=*#]{3,}$|^\+-\+?-+ \d+ -+$`)
+var rule = lazyregexp.New(`^[\s\-=*#_~─━═╭╮╰╯┌┐└┘│┃|+.]*$|^[\-=*#]{3,}.*[\-=*#]{3,}$|^\+-\+?-+ \d+ -+$`)
 
 // isHeader reports whether a line only announces or separates what is said elsewhere.
 func isHeader(line string) bool {

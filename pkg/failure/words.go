@@ -3,12 +3,12 @@ package failure
 import (
 	"bytes"
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -25,27 +25,27 @@ const (
 
 var (
 	// complaint is how programs begin or mark what they end with.
-	complaint = regexp.MustCompile(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
+	complaint = lazyregexp.New(`(?i)(?:^|[\s:\])(])(?:error|\w+error|\w+exception|exception|aborted|abort|assertion failed|` +
 		`cannot|can't|could not|couldn't|unable to|failed|failure|no such \w+|not found|not a \w+|not in \w+ format|\w* ?denied|refused|timed out|undefined reference|invalid|illegal|unrecognized|unknown|unexpected|unsupported|not supported|unavailable|limit exceeded|missing|corrupt\w*)(?:[:;,.\s!]|$)`)
 	// mark is how a line says that it is an error: a word, or a letter in the place
 	// where a logger puts the level. NCCL calls its errors warnings.
-	mark = regexp.MustCompile(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL|ERR|FTL)\]|"level":"(?i:error|fatal|d?panic)"`)
+	mark = lazyregexp.New(`(?i:(?:^|[\s:\])(\w])(?:error|exception)(?:[:\s!(\[]|$))|\[E\]|^E\d{4} \d\d:\d\d:\d\d|\bNCCL WARN\b|\[(?:ERROR|CRITICAL|FATAL|ERR|FTL)\]|"level":"(?i:error|fatal|d?panic)"`)
 	// name is how a line begins that names what happened.
-	name = regexp.MustCompile(`^(?:[\w.]+\()?(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Expired)|Exception)\)?(?::|$)|` +
+	name = lazyregexp.New(`^(?:[\w.]+\()?(?:(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Expired)|Exception)\)?(?::|$)|` +
 		`^(?:panic|what\(\)): |panicked at|(?:^|[\s:\])(])(?i:fatal(?: error)?)[\s:!]`)
 	// prefixes are what loggers and launchers put in front of a traceback's lines.
-	prefixes = regexp.MustCompile(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
+	prefixes = lazyregexp.New(`^(?:\[?\w*\d+\]?: ?|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \S+?:\d+\] ?|\(\w+[^)]*\) )+`)
 	// inTraceback is a line of a traceback that is not its last.
-	inTraceback = regexp.MustCompile(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
-	warned      = regexp.MustCompile(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
+	inTraceback = lazyregexp.New(`^\s+(?:File "|[~^]+$)|^Traceback \(most recent call last\)|^frame #\d+: |^Exception raised from `)
+	warned      = lazyregexp.New(`(?i)\b(?:DEBUG|INFO|WARN|WARNING|\w+Warning|note|hint)\b ?[]:\d\[ ]|level=(?:info|warning)\b|\[[WI]\] |\bfailed requests:|\bgoing to \S+ instead`)
 )
 
 // bareKill is what a shell prints of a program of its own that got SIGKILL.
-var bareKill = regexp.MustCompile(`^Killed$`)
+var bareKill = lazyregexp.New(`^Killed$`)
 
 // nothing is how a line says that there is nothing to complain about, what click and Slurm print of a program that was
 // told to stop, what Dynamo then calls errors, and the rows of AIPerf's table of results.
-var nothing = regexp.MustCompile(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$|\*\*\* STEP \S+ ON \S+ CANCELLED AT |` +
+var nothing = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failed|failures)\b|^Aborted!$|\*\*\* STEP \S+ ON \S+ CANCELLED AT |` +
 	`dynamo_\S+ .{0,200}\bchannel closed\b|response failed classification=Status code: 503 Service Unavailable latency=\d+ ms$|` +
 	`^│ +Request Error Rate \(%\) │`)
 
@@ -111,7 +111,7 @@ func (t *Table) tail(line string) string {
 const burst = 6
 
 // panicked is how a runtime announces that it ends the program; a trace follows.
-var panicked = regexp.MustCompile(`^panic: |panicked at|^fatal error: `)
+var panicked = lazyregexp.New(`^panic: |panicked at|^fatal error: `)
 
 // epilogue is how many ordinary lines a program may print when it has given up.
 const epilogue = 3
@@ -207,32 +207,32 @@ func shown(line string) string {
 // hints are the system's own words for what is wrong. They prove nothing in the
 // middle of a log; as the last words of a process that failed they name its cause.
 var hints = []struct {
-	re *regexp.Regexp
+	re *lazyregexp.Regexp
 	id string
 }{
-	{regexp.MustCompile(`\\r: `), "script-line-ends"},
+	{lazyregexp.New(`\\r: `), "script-line-ends"},
 	{bareKill, killed},
-	{regexp.MustCompile(`(?i)(?:cuda|gpu|hip|nvml).*(?:out of memory|insufficient memory)`), "cuda-oom"},
-	{regexp.MustCompile(`(?i)permission denied|operation not permitted|\bEACCES\b`), "permission-denied"},
-	{regexp.MustCompile(`(?i)executable file .{0,60}not found|command not found|required file not found`),
+	{lazyregexp.New(`(?i)(?:cuda|gpu|hip|nvml).*(?:out of memory|insufficient memory)`), "cuda-oom"},
+	{lazyregexp.New(`(?i)permission denied|operation not permitted|\bEACCES\b`), "permission-denied"},
+	{lazyregexp.New(`(?i)executable file .{0,60}not found|command not found|required file not found`),
 		"program-missing"},
-	{regexp.MustCompile(`(?i)no such file or directory|\bENOENT\b`), "file-missing"},
-	{regexp.MustCompile(`(?i)address already in use`), "port-in-use"},
-	{regexp.MustCompile(`(?i)cannot assign requested address`), "address-not-local"},
-	{regexp.MustCompile(`(?i)connection refused`), "connection-refused"},
-	{regexp.MustCompile(`(?i)could not resolve host|no such host|name resolution`), "host-unknown"},
-	{regexp.MustCompile(`(?i)too many open files`), "too-many-files"},
-	{regexp.MustCompile(`(?i)cannot allocate|out of memory`), "python-memory-error"},
-	{regexp.MustCompile(`(?i)input/output error|read-only file system`), "fs-io-error"},
-	{regexp.MustCompile(`(?i)\b(?:invalid value|is not a valid|missing (?:required )?(?:option|argument|parameter)|required arguments? were not|flag needs an argument|no such command|unknown command)\b`), badValue},
-	{regexp.MustCompile(`(?i)(?:unrecognized|unknown|illegal|no such) (?:option|flag)|unrecognized arguments?|invalid option`), "unknown-flag"},
+	{lazyregexp.New(`(?i)no such file or directory|\bENOENT\b`), "file-missing"},
+	{lazyregexp.New(`(?i)address already in use`), "port-in-use"},
+	{lazyregexp.New(`(?i)cannot assign requested address`), "address-not-local"},
+	{lazyregexp.New(`(?i)connection refused`), "connection-refused"},
+	{lazyregexp.New(`(?i)could not resolve host|no such host|name resolution`), "host-unknown"},
+	{lazyregexp.New(`(?i)too many open files`), "too-many-files"},
+	{lazyregexp.New(`(?i)cannot allocate|out of memory`), "python-memory-error"},
+	{lazyregexp.New(`(?i)input/output error|read-only file system`), "fs-io-error"},
+	{lazyregexp.New(`(?i)\b(?:invalid value|is not a valid|missing (?:required )?(?:option|argument|parameter)|required arguments? were not|flag needs an argument|no such command|unknown command)\b`), badValue},
+	{lazyregexp.New(`(?i)(?:unrecognized|unknown|illegal|no such) (?:option|flag)|unrecognized arguments?|invalid option`), "unknown-flag"},
 }
 
 // library is in what libraries and daemons call errors of programs that go on.
-var library = regexp.MustCompile(`\bNCCL WARN\b|\bUCX\s+(?:ERROR|WARN)\b|^slurmstepd\b`)
+var library = lazyregexp.New(`\bNCCL WARN\b|\bUCX\s+(?:ERROR|WARN)\b|^slurmstepd\b`)
 
 // container is how pyxis, and enroot through it, say why a container did not start.
-var container = regexp.MustCompile(`\bpyxis: +(?:\[ERROR\]|error:)`)
+var container = lazyregexp.New(`\bpyxis: +(?:\[ERROR\]|error:)`)
 
 // goesOn reports whether a program may go on after such a line.
 func goesOn(line string) bool { return library.MatchString(line) && !container.MatchString(line) }
@@ -265,7 +265,7 @@ func (t *Table) spoken(r *Report, f *result.Failure) *result.Failure {
 }
 
 // stepEnded is what srun says of a task that ended badly.
-var stepEnded = regexp.MustCompile(`error: \S+: tasks? [\d,\-]+: (Killed|Aborted|Exited with exit code ([1-9]\d*))`)
+var stepEnded = lazyregexp.New(`error: \S+: tasks? [\d,\-]+: (Killed|Aborted|Exited with exit code ([1-9]\d*))`)
 
 // toldToStop are the exit codes of what got INT or TERM.
 var toldToStop = []int{130, 143}

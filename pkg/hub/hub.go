@@ -13,10 +13,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -52,7 +52,7 @@ func Cache(env func(name string) string) string {
 }
 
 // commit is a revision: SHA-1, as git and the Hub write it.
-var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var commit = lazyregexp.New(`^[0-9a-f]{40}$`)
 
 // maxTokenizer bounds what is read of a tokenizer; those of large vocabularies have
 // 30 MB.

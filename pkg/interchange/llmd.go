@@ -3,12 +3,12 @@ package interchange
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -375,7 +375,7 @@ func (it *Item) llmdEngine(role string, c, accelerator *node) {
 	}
 }
 
-var isoDuration = regexp.MustCompile(`^P(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?$`)
+var isoDuration = lazyregexp.New(`^P(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?$`)
 
 // parseISODuration reads a duration of days, hours, minutes and seconds, in s.
 func parseISODuration(text string) (float64, bool) {

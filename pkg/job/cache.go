@@ -6,13 +6,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -83,8 +83,8 @@ func hardware(proc fs.FS) string {
 }
 
 var (
-	notInHardware = regexp.MustCompile(`[^A-Za-z0-9.]+`)
-	hardwareName  = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	notInHardware = lazyregexp.New(`[^A-Za-z0-9.]+`)
+	hardwareName  = lazyregexp.New(`^[A-Za-z0-9._-]+$`)
 )
 
 // cacheExports are the lines of job.env that move the engines' caches. What the job

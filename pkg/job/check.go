@@ -2,7 +2,6 @@ package job
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ func (j *Job) Check(ctx context.Context, phase, log, pattern string) error {
 		log = j.path(log)
 	}
 	expected, logs := j.logsElsewhere(phase), 0
-	for end := j.Now().Add(cmp.Or(j.late, lateFiles)); ; {
+	for end := j.Now().Add(lateFiles); ; {
 		var found bool
 		if found, logs, err = search(log, re); found || err != nil {
 			return err

@@ -42,7 +42,6 @@ type Job struct {
 	Lease func(ctx context.Context, ports []int) (taken int, err error)
 
 	grace time.Duration                              // of Stop, in tests; zero: termWait and killWait
-	late  time.Duration                              // of Check, in tests; zero: lateFiles
 	gpus  func(context.Context) (gpu.Listing, error) // in tests; nil: GPUs.List
 }
 

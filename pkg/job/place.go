@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/node"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -480,7 +480,7 @@ func simulatedFlags(c *plan.Config) string {
 	return strings.Join(names, ",")
 }
 
-var optionName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.]*$`)
+var optionName = lazyregexp.New(`^[a-z0-9][a-z0-9_.]*$`)
 
 // SimulatedVar tells profllm's own load client in a job that the engine is simulated: it
 // marks its result, which may leave the run.

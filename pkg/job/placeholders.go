@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -52,7 +52,7 @@ func (j *Job) fill(copies []*fileCopy, p Placeholders) ([]*fileCopy, error) {
 
 // placeholder is a name in braces. In two pairs of braces it is the same text in one pair, and
 // behind a dollar sign it is a shell's. All other braces are YAML's.
-var placeholder = regexp.MustCompile(`\$?\{\{[A-Za-z_]\w*\}\}|\$?\{[A-Za-z_]\w*\}`)
+var placeholder = lazyregexp.New(`\$?\{\{[A-Za-z_]\w*\}\}|\$?\{[A-Za-z_]\w*\}`)
 
 // filled is a text with its placeholders filled in. An unknown one is an error with its line, but
 // in a comment.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -17,7 +17,7 @@ import (
 const interfaceWord = "interface="
 
 // interfaceName is what the kernel takes for a name and a shell for a word.
-var interfaceName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
+var interfaceName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$`)
 
 // interfaceOf returns the interface of this node that the plan asks for, "" if it is not here. For
 // config.AutoInterface, it is the one that has the address by which the other nodes reach this

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -47,9 +47,9 @@ func (p Planned) Printed() (planDigest, scriptDigest string, err error) {
 	return fmt.Sprintf("sha256:%x", plans.Sum(nil)), fmt.Sprintf("sha256:%x", scripts.Sum(nil)), nil
 }
 
-var folded = regexp.MustCompile(` *\\\n *`)
+var folded = lazyregexp.New(` *\\\n *`)
 
-var runID = regexp.MustCompile(`exp_\d{8}_\d{6}_[0-9a-f]{6}`)
+var runID = lazyregexp.New(`exp_\d{8}_\d{6}_[0-9a-f]{6}`)
 
 // plain numbers run ids by their first place, and names places by what they are.
 func (p Planned) plain(text []byte) []byte {

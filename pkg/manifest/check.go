@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -21,13 +21,13 @@ const (
 )
 
 var (
-	serviceName   = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
-	componentName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$`)
-	variable      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	release       = regexp.MustCompile(`^(0|[1-9][0-9]{0,3})(\.(0|[1-9][0-9]{0,3})){2}$`)
-	taggedImage   = regexp.MustCompile(`:v?[0-9]+\.[0-9]+\.[0-9]+[^/]*$`)
-	count         = regexp.MustCompile(`^[1-9][0-9]*$`)
-	size          = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
+	serviceName   = lazyregexp.New(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	componentName = lazyregexp.New(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$`)
+	variable      = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	release       = lazyregexp.New(`^(0|[1-9][0-9]{0,3})(\.(0|[1-9][0-9]{0,3})){2}$`)
+	taggedImage   = lazyregexp.New(`:v?[0-9]+\.[0-9]+\.[0-9]+[^/]*$`)
+	count         = lazyregexp.New(`^[1-9][0-9]*$`)
+	size          = lazyregexp.New(`^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
 )
 
 // checker collects what an API server or a kubelet would refuse.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Process is a process that carries the id of a job.
@@ -75,7 +76,7 @@ func readProcesses(proc string) table {
 // scope is where Slurm's cgroups name a job and a step:
 // /slurm/uid_0/job_60/step_0/task_0, or
 // /system.slice/slurmstepd.scope/job_60/step_0/user/task_0.
-var scope = regexp.MustCompile(`(?m)/(?:slurm(?:_[^/\n]+)?/uid_\d+|[^/\n]*slurmstepd\.scope)/job_(\d+)/step_([a-z]+|\d+)(?:/|$)`)
+var scope = lazyregexp.New(`(?m)/(?:slurm(?:_[^/\n]+)?/uid_\d+|[^/\n]*slurmstepd\.scope)/job_(\d+)/step_([a-z]+|\d+)(?:/|$)`)
 
 // confined reads the job and the step of a process that hides them: it was given
 // another environment, or wrote its title over the one it had. Nothing is said of

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/hub"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/redact"
 )
 
@@ -174,8 +174,8 @@ func telling(name, value string) bool {
 }
 
 var (
-	keys   = regexp.MustCompile(`(?i)(?:^|_)(?:keys?|tokens)(?:_|$)`) // RAY_TLS_SERVER_KEY
-	digits = regexp.MustCompile(`^\d*$`)                              // VLLM_MAX_TOKENS_PER_EXPERT=65536
+	keys   = lazyregexp.New(`(?i)(?:^|_)(?:keys?|tokens)(?:_|$)`) // RAY_TLS_SERVER_KEY
+	digits = lazyregexp.New(`^\d*$`)                              // VLLM_MAX_TOKENS_PER_EXPERT=65536
 )
 
 // private reports whether a name, or what it begins with, is that of a secret: what
@@ -207,7 +207,7 @@ func distInfo(folder string) (name, version string, ok bool) {
 	return strings.Trim(separators.ReplaceAllString(strings.ToLower(name), "-"), "-"), version, true
 }
 
-var separators = regexp.MustCompile(`[-_.]+`)
+var separators = lazyregexp.New(`[-_.]+`)
 
 // mostFolders is how many folders of packages a process has at most.
 const mostFolders = 4

@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/quantity"
 )
 
@@ -23,7 +23,7 @@ type segment struct {
 
 // engineSegment knows them: vLLM, NCCL, PyTorch, Python's semaphores and shared
 // memory, SGLang.
-var engineSegment = regexp.MustCompile(`^(?:vllm|nccl-|torch_|sem\.|psm_|wnsm_|sgl)`)
+var engineSegment = lazyregexp.New(`^(?:vllm|nccl-|torch_|sem\.|psm_|wnsm_|sgl)`)
 
 // segments lists the segments of the user that no living process has open or mapped, but for those of
 // the names there.

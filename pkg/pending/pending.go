@@ -5,9 +5,10 @@
 package pending
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Class is what a reason means for the job.
@@ -74,7 +75,7 @@ var descriptions = map[Class][]string{
 
 var (
 	byName = classes()
-	first  = regexp.MustCompile(`^\w+`)
+	first  = lazyregexp.New(`^\w+`)
 )
 
 func classes() map[string]Class {
@@ -108,19 +109,19 @@ func Pattern(class Class) string {
 // mends are what to change in a request that can never start, by the end of Slurm's reason.
 // The first that matches counts.
 var mends = []struct {
-	reason *regexp.Regexp
+	reason *lazyregexp.Regexp
 	mend   string
 }{
-	{regexp.MustCompile(`^QOSMin`), "request at least what the QOS demands"},
-	{regexp.MustCompile(`^(InvalidAccount|AccountNotAllowed)`), "correct the account"},
-	{regexp.MustCompile(`^(InvalidQOS|QOSNotAllowed)`), "correct the QOS"},
-	{regexp.MustCompile(`^DependencyNever`), "correct the run that the job waits for"},
-	{regexp.MustCompile(`^PartitionTimeLimit|Wall`), "lower time_limit"},
-	{regexp.MustCompile(`MinutesPerJob|MinutesPerJobLimit`), "lower time_limit or request less"},
-	{regexp.MustCompile(`^PartitionNodeLimit|NodePerJob`), "request fewer nodes"},
-	{regexp.MustCompile(`GRESPer`), "request fewer GPUs"},
-	{regexp.MustCompile(`Mem(ory)?Per`), "request less memory"},
-	{regexp.MustCompile(`^(BadConstraints|Constraints|PartitionConfig)`), "request what nodes of the partition have"},
+	{lazyregexp.New(`^QOSMin`), "request at least what the QOS demands"},
+	{lazyregexp.New(`^(InvalidAccount|AccountNotAllowed)`), "correct the account"},
+	{lazyregexp.New(`^(InvalidQOS|QOSNotAllowed)`), "correct the QOS"},
+	{lazyregexp.New(`^DependencyNever`), "correct the run that the job waits for"},
+	{lazyregexp.New(`^PartitionTimeLimit|Wall`), "lower time_limit"},
+	{lazyregexp.New(`MinutesPerJob|MinutesPerJobLimit`), "lower time_limit or request less"},
+	{lazyregexp.New(`^PartitionNodeLimit|NodePerJob`), "request fewer nodes"},
+	{lazyregexp.New(`GRESPer`), "request fewer GPUs"},
+	{lazyregexp.New(`Mem(ory)?Per`), "request less memory"},
+	{lazyregexp.New(`^(BadConstraints|Constraints|PartitionConfig)`), "request what nodes of the partition have"},
 }
 
 // Mend says what to change in the request of a job that can never start, as an instruction.
@@ -135,9 +136,9 @@ func Mend(reason string) string {
 }
 
 var (
-	unavailable = regexp.MustCompile(`UnavailableNodes:\w|^\(?NodeDown\b`)
-	partition   = regexp.MustCompile(`^\(?Partition(Down|Inactive)\b`)
-	budget      = regexp.MustCompile(`^\(?((Assoc|QOS)Grp(\w*[^n])?Minutes(Limit)?|QOSUsageThreshold)\b`)
+	unavailable = lazyregexp.New(`UnavailableNodes:\w|^\(?NodeDown\b`)
+	partition   = lazyregexp.New(`^\(?Partition(Down|Inactive)\b`)
+	budget      = lazyregexp.New(`^\(?((Assoc|QOS)Grp(\w*[^n])?Minutes(Limit)?|QOSUsageThreshold)\b`)
 )
 
 // Missing says what a waiting job needs that the ends of other jobs do not give it, and how

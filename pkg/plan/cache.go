@@ -3,11 +3,11 @@ package plan
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // CompileCache is where engines keep what they compile, on each node's own disk.
@@ -96,7 +96,7 @@ func (p *Plan) OnHost(inside string) string {
 }
 
 // notInFile are characters that the name of a cache's folder does without.
-var notInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+var notInFile = lazyregexp.New(`[^A-Za-z0-9._-]+`)
 
 // compileCache fills in where the engines of a service compile to. A simulated one
 // compiles nothing.

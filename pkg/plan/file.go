@@ -3,10 +3,10 @@ package plan
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -20,7 +20,7 @@ type File struct {
 	Text Word   `json:"text"`
 }
 
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
+var fileName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
 
 // files reads [files]. Run where roles and ports are known, since the texts can name them.
 func (p *Plan) files(t *source.Table) error {
@@ -50,7 +50,7 @@ func (p *Plan) FilePath(name string) string { return path.Join(p.Dir, FilesDir, 
 // address of a role's first node, a port, the path of a file of [files].
 //
 // What a shell writes in this form has a sign or a digit behind the colon: ${port:-8000}.
-var mark = regexp.MustCompile(`\$\{(addr|port|path):([A-Za-z_][A-Za-z0-9_.+=@ -]*)\}`)
+var mark = lazyregexp.New(`\$\{(addr|port|path):([A-Za-z_][A-Za-z0-9_.+=@ -]*)\}`)
 
 // isMarked reports whether a text has a mark.
 func isMarked(s string) bool { return mark.MatchString(s) }

@@ -2,10 +2,10 @@ package plan
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -30,7 +30,7 @@ type helper struct {
 // helperWait is how long a helper may take to become ready, as servers may by default.
 const helperWait = 300 * time.Second
 
-var helperName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var helperName = lazyregexp.New(`^[a-z][a-z0-9_]*$`)
 
 // beside adds what a test has beside its servers.
 func (p *Plan) beside(in Input) error {

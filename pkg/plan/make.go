@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -449,7 +449,7 @@ func siteValue(v *source.Value) *source.Value {
 }
 
 // shellText finds what a shell would expand inside double quotes.
-var shellText = regexp.MustCompile("[`]|\\$[A-Za-z_({]")
+var shellText = lazyregexp.New("[`]|\\$[A-Za-z_({]")
 
 // envWord reads a value: a string, { shell = … }, or a secret, for which the word
 // is nil.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -188,7 +189,7 @@ func absolute(file, workDir string) string {
 }
 
 // shellWord finds what may be the name of a variable, a file or an option in shell text.
-var shellWord = regexp.MustCompile(`[A-Za-z_]\w*`)
+var shellWord = lazyregexp.New(`[A-Za-z_]\w*`)
 
 // namesSecret reports whether shell text names what holds a secret.
 func namesSecret(shell string) bool {

@@ -1,13 +1,13 @@
 package planner
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/bench/aiperf"
 	"github.com/profllm/profllm/pkg/bench/vllmserve"
 	"github.com/profllm/profllm/pkg/catalog"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -27,7 +27,7 @@ func loadKeys(t scenario.Test, bench *source.Table) (count, inFlight string) {
 	return numPrompts, maxConcurrency
 }
 
-var multiple = regexp.MustCompile(`^[1-9][0-9]{0,5}x$`)
+var multiple = lazyregexp.New(`^[1-9][0-9]{0,5}x$`)
 
 // perConcurrency is the arguments of a load with num_prompts as a number: "5x" is five
 // times max_concurrency. AIPerf has other names of both.

@@ -2,11 +2,11 @@ package progress
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/tail"
 )
@@ -51,7 +51,7 @@ func clientProgress(dir string, pl *plan.Plan, phase string) (done, total int) {
 }
 
 // stamp is what vLLM puts before what it says.
-var stamp = regexp.MustCompile(`^(\([^)]*\) )?(?:INFO (\d\d-\d\d )?[\d:]{8} (\[[^\]]*\] )?)?`)
+var stamp = lazyregexp.New(`^(\([^)]*\) )?(?:INFO (\d\d-\d\d )?[\d:]{8} (\[[^\]]*\] )?)?`)
 
 // lastWords is the last line of a log that has a letter, without vLLM's stamp.
 func lastWords(path string) string {

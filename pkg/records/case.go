@@ -3,11 +3,11 @@ package records
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -51,7 +51,7 @@ func (c Case) Title() string {
 	return s
 }
 
-var stamp = regexp.MustCompile(`_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}$`)
+var stamp = lazyregexp.New(`_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}$`)
 
 // place reads a case from a path: <scenario>_<time>/<test>/<iteration>[/<step>].
 // Anything else is a test by the name of its directory.

@@ -1,8 +1,9 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // anyKey is a group with a name that Key may take for that of a secret.
@@ -10,7 +11,7 @@ var anyKey = `([a-z0-9_.-]*(?:` + strings.Join(keyHints, "|") + `)[a-z0-9_.-]*)`
 
 // sureKey is how a name ends whose value is a secret in prose as well, where "auth: failed"
 // and "InvalidAuthToken: Authentication token is missing" hold none.
-var sureKey = regexp.MustCompile(`(?i)(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]token|^-*authtoken|(?:hf|hub|github|gitlab|ngc|refresh|session)[_-]token)$`)
+var sureKey = lazyregexp.New(`(?i)(?:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|passw(?:or)?d|passphrase|access[_-]?token|auth[_-]token|^-*authtoken|(?:hf|hub|github|gitlab|ngc|refresh|session)[_-]token)$`)
 
 // leastWord is the length from which a bare word behind a name can be a secret.
 const leastWord = 4
@@ -56,7 +57,7 @@ func bareWord(s string) string {
 
 // reference is the begin of a list or a table without a secret: one that says where it is,
 // as { env = "HF_TOKEN" }, or with nothing in it.
-var reference = regexp.MustCompile(`^\{\s*['"]?(?:env|file)['"]?\s*[:=]|^[\[({](?i:[\s,]|true|false|none|null)*(?:[\])}]|$)`)
+var reference = lazyregexp.New(`^\{\s*['"]?(?:env|file)['"]?\s*[:=]|^[\[({](?i:[\s,]|true|false|none|null)*(?:[\])}]|$)`)
 
 func unlessHarmless(name, s string, start, end int) (int, int) {
 	if harmless(name, s[start:end]) {

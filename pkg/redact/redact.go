@@ -7,8 +7,9 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Mark stands where a secret stood.
@@ -21,7 +22,7 @@ const Mark = "[redacted]"
 type rule struct {
 	name    string
 	hints   []string
-	pattern *regexp.Regexp
+	pattern *lazyregexp.Regexp
 	needs   string
 	secret  func(s string, match []int) (start, end int)
 }
@@ -32,30 +33,30 @@ type rule struct {
 var rules = []rule{
 	{"token", []string{"hf_", "nvapi_", "nvapi-", "ghp_", "ghp-", "gho_", "gho-", "ghu_", "ghu-", "ghs_", "ghs-",
 		"ghr_", "ghr-", "github_pat", "glpat", "sk-", "sk_", "xox"},
-		regexp.MustCompile(`\b(hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])([A-Za-z0-9_-]{8,})`), "", tokenValue},
-	{"aws-key-id", []string{"akia", "asia"}, regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), "", nil},
-	{"google-key", []string{"aiza"}, regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{35}`), "", nil},
-	{"jwt", []string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), "",
+		lazyregexp.New(`\b(hf_|(?:nvapi|ghp|gho|ghu|ghs|ghr|github_pat|glpat|sk|xox[abprs])[_-])([A-Za-z0-9_-]{8,})`), "", tokenValue},
+	{"aws-key-id", []string{"akia", "asia"}, lazyregexp.New(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), "", nil},
+	{"google-key", []string{"aiza"}, lazyregexp.New(`\bAIza[A-Za-z0-9_-]{35}`), "", nil},
+	{"jwt", []string{"eyj"}, lazyregexp.New(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`), "",
 		nil},
 	{"header", []string{"bearer", "basic"},
-		regexp.MustCompile(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`), "",
+		lazyregexp.New(`(?i)\b(?:bearer|authorization['"]?\s*[:=]\s*['"]?basic)\s+([A-Za-z0-9._~+/=-]{8,})`), "",
 		nil},
-	{"named", keyHints, regexp.MustCompile(`(?i)\\*['"]?\b` + anyKey + `\\*['"]?\]?\s*[:=]=?\s*`), ":=", assignedValue},
-	{"option", []string{"--"}, regexp.MustCompile(`(?i)--` + anyKey + `(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`),
+	{"named", keyHints, lazyregexp.New(`(?i)\\*['"]?\b` + anyKey + `\\*['"]?\]?\s*[:=]=?\s*`), ":=", assignedValue},
+	{"option", []string{"--"}, lazyregexp.New(`(?i)--` + anyKey + `(?:=|\s+)['"]?([^\s'",-][^\s'",]{3,})`),
 		"= \t\n\v\f\r", optionValue},
-	{"url", []string{"://"}, regexp.MustCompile(`://(?:[^/\s:@'"]*:([^/\s@'"]+)|([A-Za-z0-9_+=-]{16,}))@`), "@",
+	{"url", []string{"://"}, lazyregexp.New(`://(?:[^/\s:@'"]*:([^/\s@'"]+)|([A-Za-z0-9_+=-]{16,}))@`), "@",
 		userinfo},
 	{"private-key", []string{"private key"},
-		regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), "", nil},
+		lazyregexp.New(`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`), "", nil},
 }
 
 // A scenario may be called hf, and a test hf_llama_70b: what follows such a prefix is no
 // token if it holds the time stamp of a run's directory, or, where the vendor's tokens have
 // neither dash nor underscore, if it is made of short words.
 var (
-	runStamp   = regexp.MustCompile(`^(?:[A-Za-z0-9]{0,19}[_-])*\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d`)
-	unbroken   = regexp.MustCompile(`^(?:hf|gh[pousr])_$`)
-	shortWords = regexp.MustCompile(`^(?:[a-z0-9]{1,15}[_-])+[a-z0-9]{0,15}$|^[a-z]{1,15}$`)
+	runStamp   = lazyregexp.New(`^(?:[A-Za-z0-9]{0,19}[_-])*\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d`)
+	unbroken   = lazyregexp.New(`^(?:hf|gh[pousr])_$`)
+	shortWords = lazyregexp.New(`^(?:[a-z0-9]{1,15}[_-])+[a-z0-9]{0,15}$|^[a-z]{1,15}$`)
 )
 
 func tokenValue(s string, match []int) (start, end int) {
@@ -113,7 +114,7 @@ func wordAfter(option bool, w string) string {
 }
 
 // assigned is what stands before the first "=" of an option or a variable.
-var assigned = regexp.MustCompile(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
+var assigned = lazyregexp.New(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // expects reports whether the word behind this one is a secret. --api-key takes
 // several words.

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // secretKey is how the name of a setting ends whose value is a secret, in lower
 // case, with "_" between its words.
-var secretKey = regexp.MustCompile(`(?:^|_)(?:` +
+var secretKey = lazyregexp.New(`(?:^|_)(?:` +
 	`(?:api|access|secret|private|auth|account|signing|encryption|shared|ssh|session|master|service|subscription|license|master_session)_?keys?|` +
 	`secrets?|secret_access_key|passphrases?|pwd|pass|credentials?|creds|` +
 	`authorization|authentication|auth|bearer|jwt|cookies?|` +
@@ -22,15 +23,15 @@ var secretKey = regexp.MustCompile(`(?:^|_)(?:` +
 // tokenKey is a name that ends with "token". Most are secrets, but models have
 // tokens too.
 var (
-	tokenKey  = regexp.MustCompile(`(?:^|_)token$`)
-	modelsKey = regexp.MustCompile(`(?:^|_)(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|stop|start|end|think|reasoning|thinking|tool|tool_call|special|placeholder|next|first|last|per|output|input|prompt|new|each|one|every|any|begin|prefix|suffix|decoder_start|ignore|blank|fim|stream|inter)_token$`)
+	tokenKey  = lazyregexp.New(`(?:^|_)token$`)
+	modelsKey = lazyregexp.New(`(?:^|_)(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|stop|start|end|think|reasoning|thinking|tool|tool_call|special|placeholder|next|first|last|per|output|input|prompt|new|each|one|every|any|begin|prefix|suffix|decoder_start|ignore|blank|fim|stream|inter)_token$`)
 )
 
 // words splits a name at its capitals: apiKey, HFToken.
-var words = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+var words = lazyregexp.New(`([a-z0-9])([A-Z])`)
 
 // numbered is the end of a name of which there are several: api_key_2.
-var numbered = regexp.MustCompile(`_*[0-9]+$`)
+var numbered = lazyregexp.New(`_*[0-9]+$`)
 
 // keyName is a name in lower case, with "_" between its words and without a number at its end.
 func keyName(name string) string {
@@ -54,7 +55,7 @@ func Key(name string) bool {
 }
 
 // lastWord is what Line takes for the name in front of a value.
-var lastWord = regexp.MustCompile(`(?i)[a-z0-9_.-]*$`)
+var lastWord = lazyregexp.New(`(?i)[a-z0-9_.-]*$`)
 
 func secretName(name string) bool {
 	key := keyName(name)
@@ -64,13 +65,13 @@ func secretName(name string) bool {
 
 // number is a value that is none of a secret's, whatever its name: the setting auth
 // may be "none" and token "3". A number of more digits may be a PIN.
-var number = regexp.MustCompile(`^(?:[0-9.]{0,2}|(?i:true|false|none|null|auto|basic|bearer))$`)
+var number = lazyregexp.New(`^(?:[0-9.]{0,2}|(?i:true|false|none|null|auto|basic|bearer))$`)
 
 // A count of tokens may have any number of digits, under a name that is otherwise a secret's:
 // num_token.
 var (
-	countKey = regexp.MustCompile(`(?:^|_)(?:num|max|min|total)_token$`)
-	digits   = regexp.MustCompile(`^[0-9]+$`)
+	countKey = lazyregexp.New(`(?:^|_)(?:num|max|min|total)_token$`)
+	digits   = lazyregexp.New(`^[0-9]+$`)
 )
 
 // harmless reports whether a value under the name of a secret is none.
@@ -114,7 +115,7 @@ func inner(text string) string {
 }
 
 // header is the name of a header: one word.
-var header = regexp.MustCompile(`^[A-Za-z][A-Za-z-]*$`)
+var header = lazyregexp.New(`^[A-Za-z][A-Za-z-]*$`)
 
 func encode(v any) string {
 	var b bytes.Buffer

@@ -7,19 +7,20 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
 // What stands bare in the script, because it is part of a comment, of an option
 // or of a variable's name, is checked here; everything else is quoted.
 var (
-	safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`) // of directories too
-	safeStep = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
-	safeVar  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	safeFile = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
-	safeLog  = regexp.MustCompile(`^(?:\.\./)*[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
-	safePart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) // of a phase's name, which ends at "="
-	safeText = regexp.MustCompile(`^[ -~]*$`)
+	safeName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`) // of directories too
+	safeStep = lazyregexp.New(`^[a-z][a-z0-9_-]*$`)
+	safeVar  = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	safeFile = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
+	safeLog  = lazyregexp.New(`^(?:\.\./)*[A-Za-z0-9_][A-Za-z0-9_./%+=@-]*$`)
+	safePart = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`) // of a phase's name, which ends at "="
+	safeText = lazyregexp.New(`^[ -~]*$`)
 )
 
 // scriptVars are names that a variable of the job's environment must not have:
@@ -95,7 +96,7 @@ func (c *checker) takes(names []string) {
 	}
 }
 
-func (c *checker) match(pattern *regexp.Regexp, what, value string) {
+func (c *checker) match(pattern *lazyregexp.Regexp, what, value string) {
 	if !pattern.MatchString(value) {
 		c.add(fmt.Errorf("%s %q does not match %s", what, value, pattern))
 	}

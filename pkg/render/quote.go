@@ -2,10 +2,10 @@ package render
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/shell"
 )
@@ -151,7 +151,7 @@ func apart(option, next string) bool {
 }
 
 // assignment is a variable with its value.
-var assignment = regexp.MustCompile(`^'?[A-Za-z_][A-Za-z0-9_]*=`)
+var assignment = lazyregexp.New(`^'?[A-Za-z_][A-Za-z0-9_]*=`)
 
 // rankWait is how long the other ranks of a role may outlive one that ended.
 const rankWait = 5 * time.Second

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 )
@@ -265,10 +265,10 @@ func redefine(t *template.Template, file, text string) error {
 
 // sbatchValue is what may stand in an #SBATCH line: such a line is not shell, so
 // no quoting can make another value safe. & | ( ) * ! make up constraints.
-var sbatchValue = regexp.MustCompile(`^[A-Za-z0-9_.,:=+/@%&|()*!\[\]-]+$`)
+var sbatchValue = lazyregexp.New(`^[A-Za-z0-9_.,:=+/@%&|()*!\[\]-]+$`)
 
 // sbatchLine is what may stand in a line that the user wrote as one.
-var sbatchLine = regexp.MustCompile(`^--?[A-Za-z][ -~]*$`)
+var sbatchLine = lazyregexp.New(`^--?[A-Za-z][ -~]*$`)
 
 // directives lists the options of a job whose output lies in dir; mark is what
 // tells the files of an array's tasks apart, array its tasks.

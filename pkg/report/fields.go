@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/hostlist"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/result"
@@ -135,7 +135,7 @@ func (f fields) addHardware(s *result.System) {
 }
 
 // whereabouts matches variables that say where a process is.
-var whereabouts = regexp.MustCompile(`_(HOST|IP|PORT|ADDR|ADDRESS)$`)
+var whereabouts = lazyregexp.New(`_(HOST|IP|PORT|ADDR|ADDRESS)$`)
 
 // addSoftware adds what ran.
 func (f fields) addSoftware(p *result.Provenance) {

@@ -2,13 +2,14 @@ package result
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // wrapper matches a profiler in front of a command, also inside a shell's text: Nsight
 // Systems and Compute, AMD's rocprof in its versions, perf, and VizTracer with its output.
-var wrapper = regexp.MustCompile(`(?:^|[\s;&|(/])(nsys\s+(?:profile|launch|start)|ncu|rocprof(?:v[23]|-compute|-sys-\w+)?|perf\s+(?:record|stat)|viztracer\s+-o)\s`)
+var wrapper = lazyregexp.New(`(?:^|[\s;&|(/])(nsys\s+(?:profile|launch|start)|ncu|rocprof(?:v[23]|-compute|-sys-\w+)?|perf\s+(?:record|stat)|viztracer\s+-o)\s`)
 
 // profilerVars are variables by which old releases of vLLM load a profiler: its
 // directory, or CUDA's for nsys. SGLang's name a directory only, which its client uses

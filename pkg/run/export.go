@@ -2,11 +2,11 @@ package run
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
 )
@@ -46,7 +46,7 @@ func (e Export) From(environ []string) []string {
 }
 
 // mention finds the variables that shell text names.
-var mention = regexp.MustCompile(`\$\{?#?!?([A-Za-z_][A-Za-z0-9_]*)`)
+var mention = lazyregexp.New(`\$\{?#?!?([A-Za-z_][A-Za-z0-9_]*)`)
 
 // exportOf is what a job is given: what its definitions ask for, and what its
 // scripts name, but for the secrets of its plans, by both their names: a shell text that names

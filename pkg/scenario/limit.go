@@ -2,11 +2,11 @@ package scenario
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -49,10 +49,10 @@ func (l *Limit) UnmarshalKey(key string, v *source.Value) error {
 }
 
 var (
-	limitUnits = regexp.MustCompile(`^(\d{1,9})([smhdw])$`)
-	limitClock = regexp.MustCompile(`^(?:(\d{1,5})-)?(\d{1,5}):(\d{1,5})(?::(\d{1,5}))?$`)
-	limitShort = regexp.MustCompile(`^(?:(\d{1,5})|(\d{1,5}-\d{1,5})|(\d{1,5}-\d{1,5}:\d{1,5}))$`)
-	hourMinute = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
+	limitUnits = lazyregexp.New(`^(\d{1,9})([smhdw])$`)
+	limitClock = lazyregexp.New(`^(?:(\d{1,5})-)?(\d{1,5}):(\d{1,5})(?::(\d{1,5}))?$`)
+	limitShort = lazyregexp.New(`^(?:(\d{1,5})|(\d{1,5}-\d{1,5})|(\d{1,5}-\d{1,5}:\d{1,5}))$`)
+	hourMinute = lazyregexp.New(`^\d{1,5}:\d{1,5}$`)
 )
 
 var unitOf = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,

@@ -1,10 +1,10 @@
 package scenario
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -117,14 +117,14 @@ func PhaseName(name string, pos source.Pos) error {
 }
 
 // partName is a part of a run, which the run's script knows by that name.
-var partName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+var partName = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // Directories of a run and of a scenario, whose names a phase or a test cannot
 // take, and names like those of the files beside them.
 var (
 	runNames      = []string{"raw", "logs", "attempts", "pre_test", "post_test", "telemetry", "bin"}
 	scenarioNames = []string{"batches", "definitions"}
-	fileName      = regexp.MustCompile(`\.(json|jsonl|txt|sh|env|csv)$`)
+	fileName      = lazyregexp.New(`\.(json|jsonl|txt|sh|env|csv)$`)
 )
 
 func oneOf(c *source.Complaints, pos source.Pos, key, value string, known ...string) {

@@ -12,12 +12,12 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -273,7 +273,7 @@ type GitRepo struct {
 	InstalledPath  string `toml:"installed_path"`  // CloudAI's internal field; read, without effect.
 }
 
-var pathElement = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
+var pathElement = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.+=@-]*$`)
 
 // head holds the keys of a scenario itself.
 type head struct {

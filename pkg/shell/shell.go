@@ -4,12 +4,13 @@
 package shell
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // plain words mean themselves in every locale.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+=-]+$`)
+var plain = lazyregexp.New(`^[A-Za-z0-9_./:,@%+=-]+$`)
 
 // Quote writes a text without NUL as one word of every POSIX shell.
 func Quote(s string) string {

@@ -1,12 +1,13 @@
 package source
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // child and element spell the path of a key and of an array element. The
@@ -89,7 +90,7 @@ func (w *walker) table(path string) {
 	w.once(path, duplicate{isTable: true, wasList: w.listed})
 }
 
-var elements = regexp.MustCompile("\x1e[0-9]+")
+var elements = lazyregexp.New("\x1e[0-9]+")
 
 // readable is a path as a person writes it.
 func readable(path string) string {

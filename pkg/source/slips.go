@@ -2,8 +2,9 @@ package source
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // has reports whether the parser said one of these.
@@ -114,7 +115,7 @@ func lastOpenQuote(text string, from, to int) int {
 	return min(from, len(text)-1)
 }
 
-var newEntry = regexp.MustCompile(`^\s*(\[|["']?[\w.-]+["']?\s*=)`)
+var newEntry = lazyregexp.New(`^\s*(\[|["']?[\w.-]+["']?\s*=)`)
 
 // openList is a list or an inline table that is not closed, or lacks a comma.
 func (s *slip) openList() *mend {
@@ -179,7 +180,7 @@ func lastOpen(data []byte, open byte) int {
 }
 
 // goodText is text up to a backslash that begins no escape of TOML.
-var goodText = regexp.MustCompile(`^(?:[^\\]|\\[btnfre"\\\s]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*`)
+var goodText = lazyregexp.New(`^(?:[^\\]|\\[btnfre"\\\s]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*`)
 
 // escape is a backslash that TOML does not know.
 func (s *slip) escape() *mend {

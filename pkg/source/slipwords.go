@@ -2,13 +2,14 @@ package source
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 var (
-	spacedKey = regexp.MustCompile(`^\s*([\w-]+(?:\s+[\w-]+)+)\s*=`)
-	colonKey  = regexp.MustCompile(`^\s*["']?([\w.-]+)["']?\s*:=?\s*(.*)$`)
+	spacedKey = lazyregexp.New(`^\s*([\w-]+(?:\s+[\w-]+)+)\s*=`)
+	colonKey  = lazyregexp.New(`^\s*["']?([\w.-]+)["']?\s*:=?\s*(.*)$`)
 )
 
 // keyLine is a line that does not begin with KEY =.
@@ -50,7 +51,7 @@ func (s *slip) keyLine() *mend {
 	return nil
 }
 
-var plainValue = regexp.MustCompile(`^([+-]?\d[\d_]*(\.\d+)?|true|false|["'\[{].*)$`)
+var plainValue = lazyregexp.New(`^([+-]?\d[\d_]*(\.\d+)?|true|false|["'\[{].*)$`)
 
 // asValue is text as a TOML value: a string unless it is a value already.
 func asValue(text string) string {
@@ -126,7 +127,7 @@ func (s *slip) otherComment() *mend {
 	return nil
 }
 
-var twoKeys = regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s"']+)\s+[\w.-]+\s*=[^=]`)
+var twoKeys = lazyregexp.New(`^("[^"]*"|'[^']*'|[^\s"']+)\s+[\w.-]+\s*=[^=]`)
 
 // quoteInside is a string that ends at a quote that is meant to be part of it, or
 // several strings without the brackets of a list.
@@ -150,16 +151,16 @@ func (s *slip) quoteInside() *mend {
 }
 
 var (
-	oneString  = regexp.MustCompile(`"[^"]*"|'[^']*'`)
-	twoStrings = regexp.MustCompile(`^("[^"]*"|'[^']*')(\s+("[^"]*"|'[^']*'))+$`)
+	oneString  = lazyregexp.New(`"[^"]*"|'[^']*'`)
+	twoStrings = lazyregexp.New(`^("[^"]*"|'[^']*')(\s+("[^"]*"|'[^']*'))+$`)
 )
 
 var (
-	decimalComma = regexp.MustCompile(`^([+-]?\d+),(\d+)$`)
-	commaList    = regexp.MustCompile(`^[^\s,]+(\s*,\s*[^\s,]+)+,?$`)
-	leadingZero  = regexp.MustCompile(`^[+-]?0+(\d+)$`)
-	pointFirst   = regexp.MustCompile(`^([+-]?)(\.\d+)$`)
-	pointLast    = regexp.MustCompile(`^([+-]?\d+)\.$`)
+	decimalComma = lazyregexp.New(`^([+-]?\d+),(\d+)$`)
+	commaList    = lazyregexp.New(`^[^\s,]+(\s*,\s*[^\s,]+)+,?$`)
+	leadingZero  = lazyregexp.New(`^[+-]?0+(\d+)$`)
+	pointFirst   = lazyregexp.New(`^([+-]?)(\.\d+)$`)
+	pointLast    = lazyregexp.New(`^([+-]?\d+)\.$`)
 )
 
 // number is a number as TOML does not write it.

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/container"
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -192,7 +192,7 @@ func (s *Stager) manifest(ctx context.Context, item Item) string {
 	return manifestIn(said)
 }
 
-var manifestForm = regexp.MustCompile(`\bsha256:[0-9a-f]{64}\b`)
+var manifestForm = lazyregexp.New(`\bsha256:[0-9a-f]{64}\b`)
 
 // manifestIn is the digest that a program printed last, "" if it printed none.
 func manifestIn(said string) string {

@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 // form is one form of a message. Its groups are numbers, and take says what they are.
 type form struct {
 	word string // that every message of this form has: a search for a word is cheaper than a match
-	re   *regexp.Regexp
+	re   *lazyregexp.Regexp
 	take func(s *Start, c *clock, tag string, v []float64) // len(v): groups; -1: not there
 }
 
@@ -29,33 +29,31 @@ const (
 // same differently, the form takes both.
 var forms = []form{
 	// kv_cache_utils.py; two messages until 0.27, one since 0.28. "CPU" since 0.30.
-	{"KV cache size", compile(`^\S+ KV cache size: ` + whole + ` tokens(?:, Maximum concurrency for ` + whole +
+	{"KV cache size", lazyregexp.New(`^\S+ KV cache size: ` + whole + ` tokens(?:, Maximum concurrency for ` + whole +
 		` tokens per request: ` + real + `x)?`), (*Start).cache},
-	{"Maximum concurrency", compile(`^Maximum concurrency for ` + whole + ` tokens per request: ` + real + `x`),
+	{"Maximum concurrency", lazyregexp.New(`^Maximum concurrency for ` + whole + ` tokens per request: ` + real + `x`),
 		func(s *Start, _ *clock, _ string, v []float64) { s.concurrency(v[0], v[1]) }},
 	// executor_base.py until 0.11, with the name of the device.
-	{"blocks:", compile(`^# (?:GPU|TPU|XPU|HPU|cuda|rocm|xpu|tpu|hpu|CUDA) blocks: ` + whole), (*Start).blocks},
+	{"blocks:", lazyregexp.New(`^# (?:GPU|TPU|XPU|HPU|cuda|rocm|xpu|tpu|hpu|CUDA) blocks: ` + whole), (*Start).blocks},
 	// gpu_worker.py, cpu_worker.py, and worker.py of V0.
-	{"Available KV cache memory", compile(`^Available KV cache memory: ` + gib), (*Start).cacheMemory},
-	{"for KV cache on node", compile(`^(?:Explicitly|Auto) set \(` + real + `/` + real + `\) GiB for KV cache`),
+	{"Available KV cache memory", lazyregexp.New(`^Available KV cache memory: ` + gib), (*Start).cacheMemory},
+	{"for KV cache on node", lazyregexp.New(`^(?:Explicitly|Auto) set \(` + real + `/` + real + `\) GiB for KV cache`),
 		(*Start).cacheMemory},
-	{"reserved for KV Cache is", compile(`reserved for KV Cache is ` + gib), (*Start).cacheMemory},
+	{"reserved for KV Cache is", lazyregexp.New(`reserved for KV Cache is ` + gib), (*Start).cacheMemory},
 	// gpu_model_runner.py: "GB" in 0.8, "GiB" since 0.9, "GiB memory" since 0.11.1.
-	{"oading took", compile(`^Model loading took ` + gib + `(?: memory)? and ` + real + ` seconds`), (*Start).model},
-	{"model weights took", compile(`^Loading model weights took ` + gib), (*Start).model},
-	{"Loading weights took", compile(`^Loading weights took ` + real + ` seconds`), timed(result.PhaseWeights)},
-	{"Graph capturing finished", compile(`^Graph capturing finished in ` + real + ` secs(?:, took ` + gib + `)?`),
+	{"oading took", lazyregexp.New(`^Model loading took ` + gib + `(?: memory)? and ` + real + ` seconds`), (*Start).model},
+	{"model weights took", lazyregexp.New(`^Loading model weights took ` + gib), (*Start).model},
+	{"Loading weights took", lazyregexp.New(`^Loading weights took ` + real + ` seconds`), timed(result.PhaseWeights)},
+	{"Graph capturing finished", lazyregexp.New(`^Graph capturing finished in ` + real + ` secs(?:, took ` + gib + `)?`),
 		(*Start).graphs},
 	// compilation/monitor.py; "takes" until 0.17. Since 0.32 the name of a part may come before it.
-	{"torch.compile t", compile(`^(?:\[[^]]{0,100}\] ?)?torch\.compile (?:took|takes) ` + real + ` s in total`),
+	{"torch.compile t", lazyregexp.New(`^(?:\[[^]]{0,100}\] ?)?torch\.compile (?:took|takes) ` + real + ` s in total`),
 		timed(result.PhaseCompile)},
-	{"Memory profiling takes", compile(`^Memory profiling takes ` + real + ` seconds`), timed(result.PhaseProfiling)},
-	{"init engine", compile(`^init engine \(profile, create kv cache, warmup model\) took ` + real +
+	{"Memory profiling takes", lazyregexp.New(`^Memory profiling takes ` + real + ` seconds`), timed(result.PhaseProfiling)},
+	{"init engine", lazyregexp.New(`^init engine \(profile, create kv cache, warmup model\) took ` + real +
 		` s(?:econds)?`), timed(result.PhaseEngine)},
-	{"Starting to load model", compile(`^Starting to load model `), (*Start).loads},
+	{"Starting to load model", lazyregexp.New(`^Starting to load model `), (*Start).loads},
 }
-
-func compile(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
 // message reads the text of a log line.
 func (s *Start) message(forms []form, c *clock, tag, text string) {

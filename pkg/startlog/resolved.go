@@ -2,9 +2,10 @@ package startlog
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Bounds of what is kept of an engine's own words about its options.
@@ -15,7 +16,7 @@ const (
 
 // resolvedForm is how vLLM begins the line with what its options came to, since 0.6.0: a list of
 // name=value in Python's words.
-var resolvedForm = regexp.MustCompile(`^Initializing an? (?:V1 )?LLM engine \(v[^)]{1,64}\) with config: `)
+var resolvedForm = lazyregexp.New(`^Initializing an? (?:V1 )?LLM engine \(v[^)]{1,64}\) with config: `)
 
 // Resolved is what the engine said that its options came to, by their names in its configuration;
 // nil if no log says so. A value is a number, a truth value, nil or a text: of what is none of the
@@ -46,7 +47,7 @@ func options(list string) map[string]any {
 	return found
 }
 
-var optionName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,63}$`)
+var optionName = lazyregexp.New(`^[a-z_][a-z0-9_]{0,63}$`)
 
 // items parts a list at its commas, but not within brackets or quotes. The last item of a list that
 // was cut short is left out.

@@ -1,14 +1,14 @@
 package startlog
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 // stamp begins a line of SGLang: [2026-08-08 03:34:38 DP0 TP1] text.
-var stamp = regexp.MustCompile(`^\[\d{4}-(\d\d-\d\d) (\d\d:\d\d:\d\d)((?: [A-Z]{2,4}\d{1,5}){0,6})\] `)
+var stamp = lazyregexp.New(`^\[\d{4}-(\d\d-\d\d) (\d\d:\d\d:\d\d)((?: [A-Z]{2,4}\d{1,5}){0,6})\] `)
 
 // sglang reads a line of SGLang, and reports whether it is one, and whether the start is over. The
 // server says that it is ready after it answered a request of its own.
@@ -30,19 +30,19 @@ func (s *Start) sglang(c *clock, line string) (is, over bool) {
 
 // formsOfSGLang are its messages, from the sources of 0.3 to 0.5.23. Its GB are GiB.
 var formsOfSGLang = []form{
-	{"Load weight begin", compile(`^Load weight begin\. `), (*Start).loads},
-	{"Load weight end", compile(`^Load weight end\.(?: elapsed=` + real + ` s)?(?:[^\n]{0,400}? mem usage=` + gib + `)?`),
+	{"Load weight begin", lazyregexp.New(`^Load weight begin\. `), (*Start).loads},
+	{"Load weight end", lazyregexp.New(`^Load weight end\.(?: elapsed=` + real + ` s)?(?:[^\n]{0,400}? mem usage=` + gib + `)?`),
 		func(s *Start, c *clock, _ string, v []float64) {
 			highest(&s.said.WeightsGiB, v[1])
 			s.phase(c, result.PhaseModelLoading, known(v[0]))
 		}},
 	// memory_pool.py; keys and values apart or together.
-	{"KV Cache is allocated", compile(`^(?:\[[^]]{0,100}\] )?KV Cache is allocated\. [^\n]{0,200}?(?:K size: ` + gib + `, V size: ` + gib +
+	{"KV Cache is allocated", lazyregexp.New(`^(?:\[[^]]{0,100}\] )?KV Cache is allocated\. [^\n]{0,200}?(?:K size: ` + gib + `, V size: ` + gib +
 		`|KV size: ` + gib + `)`), (*Start).poolOfSGLang},
 	// cuda_graph_runner.py; since 0.5.11 with the name of the graph.
-	{"end. ", compile(`^Capture [A-Za-z ]{0,60}(?i:cuda graph) end\. (?:Time elapsed: |elapsed=)` + real +
+	{"end. ", lazyregexp.New(`^Capture [A-Za-z ]{0,60}(?i:cuda graph) end\. (?:Time elapsed: |elapsed=)` + real +
 		` s(?:[.,] [^\n]{0,100}?mem usage=` + gib + `)?`), (*Start).graphs},
-	{"max_total_num_tokens", compile(`^max_total_num_tokens=` + whole + `,[^\n]{0,300}? context_len=` + whole),
+	{"max_total_num_tokens", lazyregexp.New(`^max_total_num_tokens=` + whole + `,[^\n]{0,300}? context_len=` + whole),
 		func(s *Start, _ *clock, _ string, v []float64) {
 			lowest(&s.said.KVCacheTokens, int64(v[0]))
 			if v[1] > 0 {
@@ -88,7 +88,7 @@ func (s *Start) poolOfSGLang(_ *clock, tag string, v []float64) {
 const resolvedOfSGLang = "server_args=ServerArgs("
 
 // secretOption is an option whose value nobody may read in a record.
-var secretOption = regexp.MustCompile(`api_key|password|token$|secret`)
+var secretOption = lazyregexp.New(`api_key|password|token$|secret`)
 
 func (s *Start) resolveSGLang(text string) {
 	list, ok := strings.CutPrefix(text, resolvedOfSGLang)

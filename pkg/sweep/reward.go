@@ -3,9 +3,10 @@ package sweep
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // The reward functions, all CloudAI's. The first three look at the first metric
@@ -135,7 +136,7 @@ var (
 )
 
 // latencyKey is a statistic of a latency, such as p99.9_ttft_ms.
-var latencyKey = regexp.MustCompile(`^(?:mean|median|std|min|max|p(?:\d{1,2}(?:\.\d+)?|100))_(ttft|tpot|itl|e2el|client_queue_time|e2el_including_client_queue)_ms$`)
+var latencyKey = lazyregexp.New(`^(?:mean|median|std|min|max|p(?:\d{1,2}(?:\.\d+)?|100))_(ttft|tpot|itl|e2el|client_queue_time|e2el_including_client_queue)_ms$`)
 
 func family(metric string) string {
 	if m := latencyKey.FindStringSubmatch(metric); m != nil {

@@ -15,13 +15,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/packed"
-
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -33,7 +32,7 @@ const (
 
 // sequences are what a terminal obeys: CSI with its parameters, OSC up to its
 // end, and the short ones (ECMA-48, 5.4 and 8.3.89).
-var sequences = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
+var sequences = lazyregexp.New("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\^_])")
 
 // Line returns what a terminal would show in the end of one line of a log,
 // without its newline: valid UTF-8 that moves no cursor.
@@ -215,7 +214,7 @@ func each(f *os.File, visit func(number int, line []byte) bool) error {
 
 // bars are how far something has come: as tqdm says it ("12/64 [00:03<00:14"),
 // and as profllm bench serve does.
-var bars = regexp.MustCompile(`(?:^|[|\s])(\d{1,9})/(\d{1,9})(?: \[| done)`)
+var bars = lazyregexp.New(`(?:^|[|\s])(\d{1,9})/(\d{1,9})(?: \[| done)`)
 
 // Progress finds the last progress in the end of a log: so many of so many. ok
 // is false if there is none; total is never 0.

@@ -22,7 +22,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +30,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
@@ -203,7 +203,7 @@ const (
 	statusFile = "status.json"
 )
 
-var jobName = regexp.MustCompile(`^\d{14}-[0-9a-f]{16}$`)
+var jobName = lazyregexp.New(`^\d{14}-[0-9a-f]{16}$`)
 
 // jobTime is how the name of a job begins: with the time at which it was accepted.
 const jobTime = "20060102150405"

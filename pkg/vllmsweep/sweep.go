@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
@@ -212,13 +212,13 @@ func (s *Sweep) folders() error {
 type names map[string]bool
 
 // Runs of characters that an id of a test or a phase cannot have.
-var unnamed = regexp.MustCompile(`[^A-Za-z0-9_.]+`)
+var unnamed = lazyregexp.New(`[^A-Za-z0-9_.]+`)
 
 // longestID leaves room in the paths of runs.
 const longestID = 60
 
 // ofRun are the ends of ids that name a run of a point, or its warm-up.
-var ofRun = regexp.MustCompile(`\.(run[0-9]+|warmup)$`)
+var ofRun = lazyregexp.New(`\.(run[0-9]+|warmup)$`)
 
 // id is a name as one that definitions take, unique among those given and among their runs.
 func (n names) id(name, otherwise string) string {

@@ -2,9 +2,9 @@ package gsm8k
 
 import (
 	"path"
-	"regexp"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -103,7 +103,7 @@ func decode(t *source.Table, entrypoint, cli, scheme string) (*Eval, error) {
 // artifactDir is a folder of an evaluation alone, below that of the client's results.
 const artifactDir = "accuracy"
 
-var placeholder = regexp.MustCompile(`\{(host|port|url|model|output_path|result_dir|artifact_dir)\}`)
+var placeholder = lazyregexp.New(`\{(host|port|url|model|output_path|result_dir|artifact_dir)\}`)
 
 // Command implements plan.Client.
 func (e *Eval) Command(t plan.Target) (plan.Step, error) {

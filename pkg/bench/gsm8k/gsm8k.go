@@ -17,13 +17,13 @@ import (
 	"io/fs"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/eval"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
@@ -196,12 +196,12 @@ var kept = []string{"accuracy", "invalid_rate", "num_questions", "num_shots", "l
 
 // pythonNumber is Python's bare NaN or Infinity as the value of a key; what stands inside
 // a string is never followed by a comma or a brace without a quote in between.
-var pythonNumber = regexp.MustCompile(`(("[^"\\\\]*")(\s*:\s*))(NaN|-?Infinity)(\s*[,}])`)
+var pythonNumber = lazyregexp.New(`(("[^"\\\\]*")(\s*:\s*))(NaN|-?Infinity)(\s*[,}])`)
 
 var (
-	escapes  = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-	accuracy = regexp.MustCompile(`\b(?:Accuracy|Score)\s*:\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)`)
-	invalid  = regexp.MustCompile(`Invalid responses\s*:\s*([0-9]*\.?[0-9]+)`)
+	escapes  = lazyregexp.New("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+	accuracy = lazyregexp.New(`\b(?:Accuracy|Score)\s*:\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)`)
+	invalid  = lazyregexp.New(`Invalid responses\s*:\s*([0-9]*\.?[0-9]+)`)
 )
 
 // parseLog takes the first line with an accuracy, as CloudAI does.
@@ -222,7 +222,7 @@ func parseLog(data []byte, name string) *result.Accuracy {
 	return a
 }
 
-func value(re *regexp.Regexp, line string) (float64, bool) {
+func value(re *lazyregexp.Regexp, line string) (float64, bool) {
 	m := re.FindStringSubmatch(line)
 	if m == nil {
 		return 0, false

@@ -16,12 +16,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/clientfile"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -35,7 +35,7 @@ const (
 	PerRequestFile = "per_request_lifecycle_metrics.json"
 )
 
-var stageFile = regexp.MustCompile(`^stage_([0-9]{1,6})_lifecycle_metrics\.json(\.xz)?$`)
+var stageFile = lazyregexp.New(`^stage_([0-9]{1,6})_lifecycle_metrics\.json(\.xz)?$`)
 
 // A Parser reads the reports of one folder.
 type Parser struct {

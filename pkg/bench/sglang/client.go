@@ -3,11 +3,11 @@ package sglang
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
@@ -166,7 +166,7 @@ func (l *Load) check(known *source.Table, names []string, c *source.Complaints) 
 }
 
 // goodputLimit is one word of goodput.
-var goodputLimit = regexp.MustCompile(`^(ttft|tpot|e2el):(\d+(?:\.\d+)?)$`)
+var goodputLimit = lazyregexp.New(`^(ttft|tpot|e2el):(\d+(?:\.\d+)?)$`)
 
 // limits are those of goodput, in ms.
 func limits(text string) (map[string]float64, error) {

@@ -3,11 +3,11 @@ package vllmoffline
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/clientfile"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -16,11 +16,11 @@ import (
 // offline_bench.py of the public project pysheeet does. What it prints before tells it from a
 // client's: it has loaded the engine, and has the prompts, itself.
 var (
-	blockBegin = regexp.MustCompile(`^Running benchmark with ([0-9]+) total prompts\.\.\.$`)
-	blockSize  = regexp.MustCompile(`^\s*"data_parallel_size": ([0-9]+),?$`)
-	blockTitle = regexp.MustCompile(`^=+ Serving Benchmark Result =+$`)
-	blockEnd   = regexp.MustCompile(`^={40,}$`)
-	blockValue = regexp.MustCompile(`^((?:Successful|Failed) requests|Benchmark duration \(s\)|Total (?:input|generated) tokens|` +
+	blockBegin = lazyregexp.New(`^Running benchmark with ([0-9]+) total prompts\.\.\.$`)
+	blockSize  = lazyregexp.New(`^\s*"data_parallel_size": ([0-9]+),?$`)
+	blockTitle = lazyregexp.New(`^=+ Serving Benchmark Result =+$`)
+	blockEnd   = lazyregexp.New(`^={40,}$`)
+	blockValue = lazyregexp.New(`^((?:Successful|Failed) requests|Benchmark duration \(s\)|Total (?:input|generated) tokens|` +
 		`Request throughput \(req/s\)|(?:Output|Total) token throughput \(tok/s\)|` +
 		`(?:Mean|Median|P99) (?:TTFT|TPOT) \(ms\)): +([0-9.]+)$`)
 )

@@ -5,10 +5,10 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -27,19 +27,19 @@ type line struct {
 }
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+	escapes = lazyregexp.New("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 	// The lines that any of the tables has.
-	interesting = regexp.MustCompile(`latency:|Throughput:|^Total num |startup time|compilation time|Startup time|ompilation time percentiles|^\s*[0-9.]+%: |^(COLD|WARM) STARTUP:|STARTUP TIME BENCHMARK` +
+	interesting = lazyregexp.New(`latency:|Throughput:|^Total num |startup time|compilation time|Startup time|ompilation time percentiles|^\s*[0-9.]+%: |^(COLD|WARM) STARTUP:|STARTUP TIME BENCHMARK` +
 		`|^={10,}|^Running benchmark with |"data_parallel_size":|requests:  |duration \(s\):|tokens:  |/s\):  |\(ms\):  `)
 
-	average     = regexp.MustCompile(`^(Avg|Std) latency: ([0-9.eE+-]+) seconds$`)
-	percentile  = regexp.MustCompile(`^([0-9.]+)% percentile latency: ([0-9.eE+-]+) seconds$`)
-	throughput  = regexp.MustCompile(`^Throughput: ([0-9.]+) requests/s, ([0-9.]+) (?:total )?tokens/s(?:, ([0-9.]+) output tokens/s)?$`)
-	totals      = regexp.MustCompile(`^Total num (prompt|output) tokens: +([0-9]+)$`)
-	startTime   = regexp.MustCompile(`^Avg (?:total )?(startup|compilation|encoder compilation) time: ([0-9.]+) seconds$`)
-	startBlock  = regexp.MustCompile(`^(COLD|WARM) STARTUP:$`)
-	startHead   = regexp.MustCompile(`^(Startup|Compilation|Encoder compilation) time percentiles:$`)
-	startRank   = regexp.MustCompile(`^\s+([0-9.]+)%: ([0-9.]+) seconds$`)
+	average     = lazyregexp.New(`^(Avg|Std) latency: ([0-9.eE+-]+) seconds$`)
+	percentile  = lazyregexp.New(`^([0-9.]+)% percentile latency: ([0-9.eE+-]+) seconds$`)
+	throughput  = lazyregexp.New(`^Throughput: ([0-9.]+) requests/s, ([0-9.]+) (?:total )?tokens/s(?:, ([0-9.]+) output tokens/s)?$`)
+	totals      = lazyregexp.New(`^Total num (prompt|output) tokens: +([0-9]+)$`)
+	startTime   = lazyregexp.New(`^Avg (?:total )?(startup|compilation|encoder compilation) time: ([0-9.]+) seconds$`)
+	startBlock  = lazyregexp.New(`^(COLD|WARM) STARTUP:$`)
+	startHead   = lazyregexp.New(`^(Startup|Compilation|Encoder compilation) time percentiles:$`)
+	startRank   = lazyregexp.New(`^\s+([0-9.]+)%: ([0-9.]+) seconds$`)
 	startHeader = "STARTUP TIME BENCHMARK RESULTS"
 )
 

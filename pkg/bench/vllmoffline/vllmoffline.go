@@ -15,11 +15,11 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/clientfile"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -120,7 +120,7 @@ func (p Parser) console(out, sub fs.FS, name string) func() ([]line, string) {
 	}
 }
 
-var rankFile = regexp.MustCompile(`^[a-z-]+-([0-9]{1,6})\.json(\.xz)?$`)
+var rankFile = lazyregexp.New(`^[a-z-]+-([0-9]{1,6})\.json(\.xz)?$`)
 
 // ranksOf are the files of a benchmark: one, or one for each of the engines that shared it.
 func ranksOf(dir fs.FS, name string) []string {

@@ -3,10 +3,10 @@ package vllmserve
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/source"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
@@ -158,19 +158,19 @@ const (
 // at some of them only when it has measured.
 type value struct {
 	wanted string
-	takes  *regexp.Regexp
+	takes  *lazyregexp.Regexp
 }
 
 var later = map[string]value{
-	"seed":               {"a whole number, 0 or more", regexp.MustCompile(`^\s*\+?\d+(?:_\d+)*\s*$`)},
-	"random_range_ratio": {"a number, or a JSON object with input and output", regexp.MustCompile(`^` + float + `$|^\{.*\}$`)},
-	"metric_percentiles": {"comma-separated numbers", regexp.MustCompile(`^` + float + `(?:,` + float + `)*$`)},
+	"seed":               {"a whole number, 0 or more", lazyregexp.New(`^\s*\+?\d+(?:_\d+)*\s*$`)},
+	"random_range_ratio": {"a number, or a JSON object with input and output", lazyregexp.New(`^` + float + `$|^\{.*\}$`)},
+	"metric_percentiles": {"comma-separated numbers", lazyregexp.New(`^` + float + `(?:,` + float + `)*$`)},
 	"percentile_metrics": {"a comma-separated list of ttft, tpot, itl, e2el",
-		regexp.MustCompile(`^` + latencies + `(?:,` + latencies + `)*$`)},
-	"header":                  {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
-	"metadata":                {"KEY=VALUE", regexp.MustCompile(`(?s)=`)},
-	"goodput":                 {"ttft:MS, tpot:MS or e2el:MS", regexp.MustCompile(`^(?:ttft|tpot|e2el):` + unsigned + `$`)},
-	"timeline_itl_thresholds": {"two comma-separated numbers", regexp.MustCompile(`^` + float + `,` + float + `$`)},
+		lazyregexp.New(`^` + latencies + `(?:,` + latencies + `)*$`)},
+	"header":                  {"KEY=VALUE", lazyregexp.New(`(?s)=`)},
+	"metadata":                {"KEY=VALUE", lazyregexp.New(`(?s)=`)},
+	"goodput":                 {"ttft:MS, tpot:MS or e2el:MS", lazyregexp.New(`^(?:ttft|tpot|e2el):` + unsigned + `$`)},
+	"timeline_itl_thresholds": {"two comma-separated numbers", lazyregexp.New(`^` + float + `,` + float + `$`)},
 	"random_mm_bucket_config": {"{(HEIGHT, WIDTH, FRAMES): SHARE, …}",
-		regexp.MustCompile(`^\{(?:\s*["']?\(\d+, *\d+, *\d+\)["']?\s*:` + float + `,?)*\s*\}$`)},
+		lazyregexp.New(`^\{(?:\s*["']?\(\d+, *\d+, *\d+\)["']?\s*:` + float + `,?)*\s*\}$`)},
 }

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/result"
 )
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-	title   = regexp.MustCompile(`^=+ Serving Benchmark Result =+\s*$`)
-	rule    = regexp.MustCompile(`^={40,}\s*$`)
+	escapes = lazyregexp.New("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+	title   = lazyregexp.New(`^=+ Serving Benchmark Result =+\s*$`)
+	rule    = lazyregexp.New(`^={40,}\s*$`)
 	// A value line is a label, a colon, blanks and a number.
-	valueLine = regexp.MustCompile(`^\s*(.+?):\s+(-?[0-9.]+|-?inf|nan)\s*$`)
-	latency   = regexp.MustCompile(`^(mean|median|p[0-9.]+) (.+) \(ms\)$`)
-	byDraft   = regexp.MustCompile(`^position ([0-9]+)$`)
+	valueLine = lazyregexp.New(`^\s*(.+?):\s+(-?[0-9.]+|-?inf|nan)\s*$`)
+	latency   = lazyregexp.New(`^(mean|median|p[0-9.]+) (.+) \(ms\)$`)
+	byDraft   = lazyregexp.New(`^position ([0-9]+)$`)
 )
 
 // labels maps the table's labels, in lower case, to the keys of the file.

@@ -11,13 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Change is a system call that was about to change something.
@@ -28,7 +29,7 @@ type Change struct {
 
 func (c Change) String() string { return strings.TrimSpace(c.Call + " " + c.Path) }
 
-var number = regexp.MustCompile(`[0-9]+`)
+var number = lazyregexp.New(`[0-9]+`)
 
 // Kind is what the change has in common with those of other runs: the call, and
 // the name of the file without its numbers.

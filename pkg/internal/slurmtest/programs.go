@@ -7,11 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 var programs = []string{"sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo"}
@@ -143,7 +144,7 @@ func (p program) sbatch(k Knobs) (int, error) {
 	return 0, p.gate("answered", k)
 }
 
-var arrayLine = regexp.MustCompile(`(?m)^#SBATCH --array=0-(\d+)`)
+var arrayLine = lazyregexp.New(`(?m)^#SBATCH --array=0-(\d+)`)
 
 // final words do not show in squeue without -t all.
 var final = []string{"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",

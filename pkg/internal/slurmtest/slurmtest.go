@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -193,17 +192,6 @@ func (s *Slurm) Reached(gate string) (pid int) {
 func (s *Slurm) Open() {
 	s.t.Helper()
 	require.NoError(s.t, os.WriteFile(s.path("open"), nil, 0o644))
-}
-
-// Build compiles the profllm program into dir and returns its path.
-func Build(dir string, environ []string) (string, error) {
-	binary := filepath.Join(dir, "profllm")
-	cmd := exec.Command("go", "build", "-o", binary, "github.com/profllm/profllm/cmd/profllm")
-	cmd.Env = append(append([]string(nil), environ...), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build profllm: %w\n%s", err, out)
-	}
-	return binary, nil
 }
 
 // controller is the folder as the programs see it.

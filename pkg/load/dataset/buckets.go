@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // A Bucket is a size of pictures or videos, and how often it is drawn.
@@ -23,7 +24,7 @@ type Bucket struct {
 type Buckets []Bucket
 
 // bucketText is a key, which may be quoted, and a value of the dictionary.
-var bucketText = regexp.MustCompile(`^\s*(["']?)\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,?\s*\)` +
+var bucketText = lazyregexp.New(`^\s*(["']?)\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,?\s*\)` +
 	`(["']?)\s*:\s*([-+]?[0-9.]+(?:[eE][-+]?\d+)?)\s*(,|$)`)
 
 // UnmarshalText implements [encoding.TextUnmarshaler].

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"regexp"
 	"time"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // dated is the time of an answer among its headers, which kubectl prints from -v=8 on.
-var dated = regexp.MustCompile(`\bDate: (\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT)`)
+var dated = lazyregexp.New(`\bDate: (\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT)`)
 
 // clockOffset is by how much the API server's clock, which stamps the objects, is ahead of this
 // machine's. It is asked for once, and 0 if the server does not say.

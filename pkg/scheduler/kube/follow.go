@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -319,7 +319,7 @@ func (s *stream) take(ctx context.Context, r io.Reader, whole bool) error {
 }
 
 // packed is a line of an archive of results, as base64 prints it.
-var packed = regexp.MustCompile(`^[A-Za-z0-9+/]{76}$`)
+var packed = lazyregexp.New(`^[A-Za-z0-9+/]{76}$`)
 
 // veil hides the archive of results among the lines of a log, which may begin within it.
 type veil struct{ begun, inside bool }

@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Place is where a run lives: what every call of kubectl is told.
@@ -61,7 +62,7 @@ func (e *CommandError) Error() string {
 func (e *CommandError) Unwrap() error { return e.Err }
 
 // logLine begins a line of kubectl's own log, which repeats the error, or tells of a cache.
-var logLine = regexp.MustCompile(`^[EWIF]\d{4} [^]]*\] ?`)
+var logLine = lazyregexp.New(`^[EWIF]\d{4} [^]]*\] ?`)
 
 // said is what kubectl complained of, without its warnings and its log, unless there is nothing else.
 func (e *CommandError) said() string {

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
 	json "github.com/go-json-experiment/json/v1"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // right is one thing that an account may do in a namespace.
@@ -113,7 +114,7 @@ func lacking(at Place, denied []right) error {
 
 // cannot is how an API server says that an account lacks a right
 // (k8s.io/apiserver/pkg/endpoints/handlers/responsewriters).
-var cannot = regexp.MustCompile(`cannot ([a-z]+) resource "([a-z0-9./-]+)" in API group "([a-z0-9.-]*)"`)
+var cannot = lazyregexp.New(`cannot ([a-z]+) resource "([a-z0-9./-]+)" in API group "([a-z0-9.-]*)"`)
 
 // deniedBy is the right that an answer of the API server denies.
 func deniedBy(said string) (right, bool) {
@@ -159,7 +160,7 @@ func policy(said, namespace string) (text, hint string, ok bool) {
 
 // limitRange matches what the admission plugin LimitRanger says, and what follows from the limits
 // that it sets by itself.
-var limitRange = regexp.MustCompile(`(?:maximum|minimum) [a-z./-]+ usage per |max limit to request ratio per |must be less than or equal to [a-z./-]+ limit`)
+var limitRange = lazyregexp.New(`(?:maximum|minimum) [a-z./-]+ usage per |max limit to request ratio per |must be less than or equal to [a-z./-]+ limit`)
 
 // refusedPods is why a controller cannot make pods.
 func refusedPods(what, message, namespace string) trouble {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -50,8 +51,8 @@ var (
 )
 
 var (
-	phaseLine   = regexp.MustCompile(`^` + regexp.QuoteMeta(plan.PhaseEnded) + `([A-Za-z0-9][A-Za-z0-9._/-]{0,127}) exit (\d{1,3})$`)
-	archiveLine = regexp.MustCompile(`^` + regexp.QuoteMeta(plan.ArchiveBegins) + `(\d{1,10}) sha256:([0-9a-f]{64})$`)
+	phaseLine   = lazyregexp.New(`^` + regexp.QuoteMeta(plan.PhaseEnded) + `([A-Za-z0-9][A-Za-z0-9._/-]{0,127}) exit (\d{1,3})$`)
+	archiveLine = lazyregexp.New(`^` + regexp.QuoteMeta(plan.ArchiveBegins) + `(\d{1,10}) sha256:([0-9a-f]{64})$`)
 )
 
 // reader reads the log of a Job's container.

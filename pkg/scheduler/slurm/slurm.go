@@ -13,13 +13,13 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -117,7 +117,7 @@ func (s *Slurm) commandWith(ctx context.Context, environ []string, argv ...strin
 
 // parsable is what `sbatch --parsable` prints: an id, on federations with the
 // cluster. A site's plugins may print lines before it.
-var parsable = regexp.MustCompile(`^(\d+)(?:;\S+)?$`)
+var parsable = lazyregexp.New(`^(\d+)(?:;\S+)?$`)
 
 // refusals are answers after which certainly no job exists (texts of sbatch,
 // 21.08 to 26.05). Anything else leaves the question open.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
+	"github.com/profllm/profllm/pkg/programtest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -27,7 +28,7 @@ import (
 // covers: PL-S15
 func BenchmarkStatus(b *testing.B) {
 	const runs = 5000
-	binary, err := slurmtest.Build(b.TempDir(), os.Environ())
+	binary, err := programtest.Build(b.TempDir(), os.Environ())
 	require.NoError(b, err)
 	for name, c := range map[string]struct{ queued, recent int }{
 		"mixed": {100, 900}, "over": {0, 0}, "pending": {runs, 0},

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/sim/engine"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/sim/program"
@@ -234,7 +234,7 @@ func (o EvalOptions) ask(ctx context.Context, client *http.Client, prompt string
 	return a.Choices[0].Text + a.Choices[0].Message.Content, a.Usage.Completion
 }
 
-var digits = regexp.MustCompile(`\d+`)
+var digits = lazyregexp.New(`\d+`)
 
 // lastNumber reads an answer as the script does: commas dropped, the last run of digits.
 func lastNumber(text string) (string, bool) {

@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
@@ -117,7 +117,7 @@ func (t tokenizer) draw(bits uint64, allowed []int) int {
 }
 
 // arithmetic is the form of the questions that gsm8k asks and the engine can answer.
-var arithmetic = regexp.MustCompile(`(\d{1,6}) (plus|minus|times) (\d{1,6})\?\s*Answer:$`)
+var arithmetic = lazyregexp.New(`(\d{1,6}) (plus|minus|times) (\d{1,6})\?\s*Answer:$`)
 
 // Solve answers the arithmetic question that prompt ends with; share of them right. The same
 // question always gets the same answer.

@@ -6,9 +6,9 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
@@ -84,9 +84,9 @@ func (w *spoiler) send(b, instead []byte) (int, error) {
 }
 
 var (
-	toldUsage  = regexp.MustCompile(`"completion_tokens":(\d+)`)
-	wholeUsage = regexp.MustCompile(`"usage":\{[^{}]*(\{[^{}]*\})?[^{}]*\}`)
-	toldFinish = regexp.MustCompile(`"finish_reason":"[a-z]+"`)
+	toldUsage  = lazyregexp.New(`"completion_tokens":(\d+)`)
+	wholeUsage = lazyregexp.New(`"usage":\{[^{}]*(\{[^{}]*\})?[^{}]*\}`)
+	toldFinish = lazyregexp.New(`"finish_reason":"[a-z]+"`)
 )
 
 // honest is an event, but for what all of them tell wrong.

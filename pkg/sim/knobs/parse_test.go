@@ -2,6 +2,7 @@ package knobs
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -104,13 +105,15 @@ func TestReadKnobsMistakes(t *testing.T) {
 
 // A client that takes a while to start meets the fault while it measures.
 func TestClockBeginsWithTheFirstLook(t *testing.T) {
-	f := Planted{step: Moment{by: -time.Hour, after: 500 * time.Millisecond}}
-	now := f.Clock()
-	time.Sleep(600 * time.Millisecond)
-	began := time.Now()
-	require.False(t, now().Before(began))
-	time.Sleep(600 * time.Millisecond)
-	require.True(t, now().Before(began))
+	synctest.Test(t, func(t *testing.T) {
+		f := Planted{step: Moment{by: -time.Hour, after: 500 * time.Millisecond}}
+		now := f.Clock()
+		time.Sleep(600 * time.Millisecond)
+		began := time.Now()
+		require.False(t, now().Before(began))
+		time.Sleep(600 * time.Millisecond)
+		require.True(t, now().Before(began))
+	})
 }
 
 // of looks variables up.

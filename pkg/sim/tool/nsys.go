@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/sim/engine"
 	"github.com/profllm/profllm/pkg/sim/program"
@@ -24,7 +24,7 @@ import (
 const nsysValues = "-s -o -t -f -c -w -x -y -d -e -b -p"
 
 // nsysVariable is a part of a report's name that the environment says.
-var nsysVariable = regexp.MustCompile(`%q\{\w+\}`)
+var nsysVariable = lazyregexp.New(`%q\{\w+\}`)
 
 // nsysReport is the whole of a simulated report.
 type nsysReport struct {

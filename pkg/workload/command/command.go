@@ -4,10 +4,10 @@
 package command
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -179,7 +179,7 @@ func NewFio(t scenario.Test, _ bool) (plan.Workload, error) {
 	return w, c.Err()
 }
 
-var fioName = regexp.MustCompile(`^-{0,2}[A-Za-z][A-Za-z0-9_-]*$`)
+var fioName = lazyregexp.New(`^-{0,2}[A-Za-z][A-Za-z0-9_-]*$`)
 
 // fioOption writes --key=value: true is a bare option, false none; the elements
 // of a list stand behind commas, and each value of a table is an option of its own.

@@ -1,10 +1,10 @@
 package dynamo
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
@@ -25,7 +25,7 @@ const (
 func (s *service) before(version string) bool { return arguments.Before(s.Version, version) }
 
 // imageTag is an image of Dynamo's releases, whose tag is a version.
-var imageTag = regexp.MustCompile(`(?:^|[/#+])(?:vllm|sglang|tensorrtllm|dynamo)-(?:runtime|frontend)(?:-[a-z0-9]+)?` +
+var imageTag = lazyregexp.New(`(?:^|[/#+])(?:vllm|sglang|tensorrtllm|dynamo)-(?:runtime|frontend)(?:-[a-z0-9]+)?` +
 	`[:+]v?(\d+\.\d+\.\d+)`)
 
 // imageVersion is the version that an image says it has, "" if it does not.

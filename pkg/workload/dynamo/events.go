@@ -2,11 +2,11 @@ package dynamo
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
 
@@ -74,7 +74,7 @@ func (w *Workload) silence(r *role) (why, mend string) {
 }
 
 // fixedPort is the port of an endpoint in the text of kv_events_config.
-var fixedPort = regexp.MustCompile(`("endpoint"\s*:\s*"tcp://[^"]*:)(\d+)"`)
+var fixedPort = lazyregexp.New(`("endpoint"\s*:\s*"tcp://[^"]*:)(\d+)"`)
 
 // eventPorts are the words of a worker, in which the port of its events is its own: the one that the
 // test writes is a base, as two workers of a node cannot share it.

@@ -2,10 +2,10 @@ package dynamo
 
 import (
 	"path"
-	"regexp"
 	"slices"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/source"
@@ -65,10 +65,10 @@ func (w *Workload) Deploy(cl plan.Cluster) (plan.Service, error) {
 }
 
 // tagged is an image whose tag begins with a version, which is where the operator looks for it.
-var tagged = regexp.MustCompile(`:v?\d+\.\d+\.\d+[^/]*$`)
+var tagged = lazyregexp.New(`:v?\d+\.\d+\.\d+[^/]*$`)
 
 // fullVersion is the form that runtimeVersionOverride has.
-var fullVersion = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+var fullVersion = lazyregexp.New(`^\d+\.\d+\.\d+$`)
 
 // checkTag refuses an image of which the operator would not know which Dynamo it has.
 func (w *Workload) checkTag(cl plan.Cluster) error {

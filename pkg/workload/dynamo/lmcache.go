@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -19,7 +19,7 @@ import (
 var placeholderNames = []string{"frontend_ip", "frontend_node", "results_dir", "storage_cache_dir"}
 
 // placeholder is a name in braces, or a brace that is written twice.
-var placeholder = regexp.MustCompile(`\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var placeholder = lazyregexp.New(`\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // unknownPlaceholders are those of all texts below a table, in order, once each.
 func unknownPlaceholders(t *source.Table) []string {

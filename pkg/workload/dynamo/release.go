@@ -2,10 +2,10 @@ package dynamo
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/source"
 )
@@ -74,7 +74,7 @@ func withoutOption(command []string, options ...string) []string {
 }
 
 // version is what the name of a release begins with.
-var version = regexp.MustCompile(`^\d+(\.\d+)*`)
+var version = lazyregexp.New(`^\d+(\.\d+)*`)
 
 // checkVersion refuses a version that cannot be compared, and says which was assumed.
 func (w *Workload) checkVersion(c *source.Complaints) {

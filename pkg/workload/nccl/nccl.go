@@ -3,10 +3,10 @@
 package nccl
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -57,7 +57,7 @@ const Success = `^# Avg bus bandwidth +: +[0-9]`
 // mpi is how ranks find each other where the site does not say: CloudAI's default.
 const mpi = "pmix"
 
-var optionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+var optionName = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 // Workload is a decoded NcclTest test.
 type Workload struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
@@ -71,6 +72,7 @@ func TestReplicasArePlaced(t *testing.T) {
 //
 // covers: CD-14, PL-G11
 func TestReplicasHaveTheirPorts(t *testing.T) {
+	racetest.Alone(t)
 	for _, c := range []struct {
 		args        string
 		nodes, gpus int

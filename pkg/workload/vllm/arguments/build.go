@@ -2,12 +2,12 @@ package arguments
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -73,7 +73,7 @@ type written struct {
 }
 
 var (
-	counts = regexp.MustCompile(`^([0-9]{1,3}|\?|\+|\*)$`)
+	counts = lazyregexp.New(`^([0-9]{1,3}|\?|\+|\*)$`)
 	types  = []string{"int", "float", "bool", "json", "json-or-string", "human_readable_int", "human_readable_int_or_auto"}
 )
 

@@ -2,10 +2,11 @@ package arguments
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // Help reads the options out of what --help=all of a program prints. Such a text has the spellings,
@@ -107,7 +108,7 @@ func shown(values string) (count string, choices []string, optional bool) {
 	return count, choices, optional
 }
 
-var defaultText = regexp.MustCompile(`\(default: (\S*)\)$`)
+var defaultText = lazyregexp.New(`\(default: (\S*)\)$`)
 
 // defaultIn is the default at the end of an explanation, nil for none and for one of several words.
 func defaultIn(about string) any {

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // A usageError is what argparse prints before it exits with 2.
@@ -291,8 +292,8 @@ func (o *option) checkMember(name, value string) error {
 
 // Whole numbers as Python reads them, and as vLLM does with a unit of its own.
 var (
-	wholeNumber = regexp.MustCompile(`^\s*[+-]?\d+(_\d+)*\s*$`)
-	withUnit    = regexp.MustCompile(`^\s*(\d+(\.\d+)?[kmgt]|\d+[KMGT])\s*$`)
+	wholeNumber = lazyregexp.New(`^\s*[+-]?\d+(_\d+)*\s*$`)
+	withUnit    = lazyregexp.New(`^\s*(\d+(\.\d+)?[kmgt]|\d+[KMGT])\s*$`)
 )
 
 // takes reports whether a value is of the option's kind.
@@ -332,7 +333,7 @@ func (o *option) notTaken(v string) string {
 	return fmt.Sprintf("invalid %s value: '%s'", o.Type, v)
 }
 
-var decimalOfBinary = regexp.MustCompile(`^\s*\d+\.\d+[KMGT]\s*$`)
+var decimalOfBinary = lazyregexp.New(`^\s*\d+\.\d+[KMGT]\s*$`)
 
 // limit says which limit of the option a number is beyond, "" for none and for what is no number.
 func (o *option) limit(v string) string {

@@ -2,11 +2,12 @@ package arguments
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
 // A Release is a program in one release of vLLM: the options that it has.
@@ -121,7 +122,7 @@ func Declared(engineVersion, image string) string {
 }
 
 // officialImage is an image of the vLLM project, whose tag is a version.
-var officialImage = regexp.MustCompile(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+](?:v?(\d+\.\d+\.\d+)|(nightly))`)
+var officialImage = lazyregexp.New(`(?:^|[/#+])vllm-openai(?:-[a-z0-9]+)?[:+](?:v?(\d+\.\d+\.\d+)|(nightly))`)
 
 // is reports whether a version, or the beginning of one, is that of the release.
 func (r *Release) is(version string) bool {
@@ -129,7 +130,7 @@ func (r *Release) is(version string) bool {
 	return r.Version == number || strings.HasPrefix(r.Version, number+".")
 }
 
-var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
+var versionNumber = lazyregexp.New(`\d+(\.\d+)+`)
 
 // within reports whether a version is one of those from since to before until, "" for no end.
 func within(version, since, until string) bool {
