@@ -132,6 +132,7 @@ func requireAIPerf(t *testing.T, dir string, inFlight int) {
 
 // A rehearsal has stand-ins of both clients, whatever program a test names.
 func TestRehearseAIPerf(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const load = "[Tests.bench_cmd_args]\nrequest_count = 30\nconcurrency = 2\nisl = 64\nosl = 16\nextra_inputs = { ignore_eos = true }\n"
 	text := "name = \"s\"\n" + aiperfTest("new", "/nowhere/aiperf", load) +

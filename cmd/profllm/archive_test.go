@@ -15,6 +15,7 @@ import (
 
 // What may still run is archived only by force.
 func TestArchiveOpen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := filepath.Join(dir, "s", "a", "0")
 	require.NoError(t, os.MkdirAll(d, 0o755))

@@ -44,6 +44,10 @@ func newStudy(t *testing.T, dir string, prompts ...int) *study {
 	for i, n := range prompts {
 		text += fmt.Sprintf("[[Tests]]\nid = \"t%d\"\ntest_template_name = \"vllm\"\nnum_nodes = 1\ntime_limit = \"3m\"\n"+
 			"[Tests.bench_cmd_args]\nnum_prompts = %d\nrandom_output_len = 20\nmax_concurrency = 4\n", i, n)
+		if n > 1000 { // until something ends it
+			name, value, _ := strings.Cut(slowTokens, "=")
+			text += fmt.Sprintf("[Tests.extra_env_vars]\n%s = %q\n", name, value)
+		}
 	}
 	s, err := scenario.Load(scenario.File{Name: "study.toml", Data: []byte(text)}, nil, scenario.HookFiles{})
 	require.NoError(t, err)
@@ -157,8 +161,8 @@ func faulty(p *plan.Plan) {
 //
 // covers: PL-S3, PL-S40, PL-D2
 func TestSlurmArray(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	s := newStudy(t, dir, 20, 100000, 20, 20, 20, 20)
 	s.batch(plan.Array, 2)
 	s.create(t)
@@ -200,8 +204,8 @@ func TestSlurmArray(t *testing.T) {
 //
 // covers: CD-6, CD-28, CD-42, PL-S26
 func TestSlurmChain(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	s := newStudy(t, dir, 20, 20, 20)
 	faulty(s.Runs[2].Plan)
 	for i := range 2 { // t0 waits for t1, t1 for t2: parents come first all the same
@@ -237,8 +241,8 @@ func TestSlurmChain(t *testing.T) {
 //
 // covers: CD-22
 func TestSlurmSequence(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	s := newStudy(t, dir, 20, 100000, 20)
 	s.batch(plan.Sequence, 0)
 	b := s.Batches[0].Batch
@@ -272,8 +276,8 @@ func TestSlurmSequence(t *testing.T) {
 //
 // covers: CD-22
 func TestSlurmSequenceCancelledAfterALimit(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	s := newStudy(t, dir, 100000, 100000)
 	s.batch(plan.Sequence, 0)
 	s.Batches[0].Batch.Limits[0] = plan.Seconds(8 * time.Second)
@@ -292,10 +296,11 @@ func TestSlurmSequenceCancelledAfterALimit(t *testing.T) {
 //
 // covers: CD-22
 func TestSlurmSequenceCancelledAtAnyStep(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{run.ClaimFile, run.NodesFile, "job.env", "logs/serve-0.log", run.EventFile} {
 		t.Run(strings.ReplaceAll(file, "/", "_"), func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			s := newStudy(t, dir, 5, 100000)
 			s.batch(plan.Sequence, 0)
 			s.create(t)
@@ -329,10 +334,11 @@ func (s *study) hook(t *testing.T, i int, folder string) plan.Hook {
 //
 // covers: CD-21
 func TestSlurmHooks(t *testing.T) {
+	t.Parallel()
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pre-test fails: %v", fails), func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			s := newStudy(t, dir, 20, 10, 10)
 			if fails {
 				faulty(s.Runs[1].Plan)
@@ -366,8 +372,8 @@ func TestSlurmHooks(t *testing.T) {
 // Two loads on one service, the second with an empty cache, each with a
 // directory, a result and counters of its own.
 func TestSlurmLoads(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	s := newStudy(t, dir, 20, 30)
 	p := s.Runs[0].Plan
 	other := s.hook(t, 1, "../9").Plan.Loads[0] // of test t1, as if it were a point of t0's sweep
@@ -408,8 +414,8 @@ func retarget(words []plan.Word, from, to string) []plan.Word {
 //
 // covers: CD-28
 func TestSlurmUntil(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	s := newStudy(t, dir, 100000, 20)
 	s.Runs[0].Plan.Job.Until = []string{s.dirOf(1)}
 	s.Runs[1].Plan.Job.After = []plan.After{{Type: "after", Dir: s.dirOf(0)}}
@@ -428,6 +434,7 @@ func TestSlurmUntil(t *testing.T) {
 
 // The dry run says what sbatch is told about other jobs, outside of the script.
 func TestSymbolicDependency(t *testing.T) {
+	t.Parallel()
 	s := newStudy(t, t.TempDir(), 20, 20)
 	s.Runs[1].Plan.Job.After = []plan.After{{Type: "afterok", Dir: s.dirOf(0)}, {Type: "after", Dir: s.dirOf(0)},
 		{Type: "afterok", Dir: s.dirOf(0)}}
@@ -437,6 +444,7 @@ func TestSymbolicDependency(t *testing.T) {
 
 // An array costs what its runs cost, a sequence what its allocation does.
 func TestCost(t *testing.T) {
+	t.Parallel()
 	for kind, want := range map[string]string{"": "3 jobs, at most 0.2 node-hours\n",
 		plan.Array:    "3 runs in 1 job, at most 0.2 node-hours\n",
 		plan.Sequence: "3 runs in 1 job, at most 2.0 node-hours\n"} {
@@ -457,6 +465,7 @@ func TestCost(t *testing.T) {
 }
 
 func TestCostText(t *testing.T) {
+	t.Parallel()
 	for want, cost := range map[string]campaign.Cost{
 		"1 job, at most 0.2 node-hours":                             {Runs: 1, Jobs: 1, NodeHours: 0.2},
 		"3 runs in 1 job, at most 0.1 node-hours":                   {Runs: 3, Jobs: 1, NodeHours: 0.04},
@@ -522,6 +531,7 @@ func TestRehearseCompany(t *testing.T) {
 //
 // covers: CD-22, CD-37, C.9
 func TestRehearsePointsInOneAllocation(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
@@ -635,17 +645,21 @@ func requireChained(t *testing.T, dir string, goOn bool) {
 //
 // covers: CD-6, CD-22, CD-42
 func TestRehearseChainInOneAllocation(t *testing.T) {
+	t.Parallel()
 	for _, goOn := range []bool{false, true} {
 		for _, args := range [][]string{{"--single-sbatch"}, {}} {
-			dir := t.TempDir()
-			text := chained
-			if goOn {
-				text = "job_status_check = false\n" + text
-			}
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-			o := profllm(t, dir, nil, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, args...)...)
-			require.Equal(t, exitJobFailed, o.code)
-			requireChained(t, dir, goOn)
+			t.Run(fmt.Sprint(goOn, args), func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				text := chained
+				if goOn {
+					text = "job_status_check = false\n" + text
+				}
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+				o := profllm(t, dir, nil, append([]string{"rehearse", "s.toml", "--output-dir", "results"}, args...)...)
+				require.Equal(t, exitJobFailed, o.code)
+				requireChained(t, dir, goOn)
+			})
 		}
 	}
 }
@@ -654,8 +668,8 @@ func TestRehearseChainInOneAllocation(t *testing.T) {
 //
 // covers: CD-22, CD-42
 func TestSlurmChainInOneAllocation(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(chained), 0o644))
 	o := profllm(t, dir, nil, "slurm", "submit", "s.toml", "--system", "site.toml", "--single-sbatch", "--wait", "-y",
 		"--output-dir", "results")
@@ -679,13 +693,16 @@ func TestSlurmChainInOneAllocation(t *testing.T) {
 //
 // covers: CD-21, CD-40
 func TestRehearseHooks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
 	for _, code := range []int{0, 3} {
-		dir := t.TempDir()
-		require.NoError(t, os.Mkdir(filepath.Join(dir, "hook"), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "hook/h.toml"), []byte(fmt.Sprintf(`name = "h"
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "hook"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "hook/h.toml"), []byte(fmt.Sprintf(`name = "h"
 [[Tests]]
 id = "serve"
 test_template_name = "vllm"
@@ -698,7 +715,7 @@ test_template_name = "BashCmd"
 num_nodes = 2
 cmd_args.cmd = "echo rank $SLURM_PROCID; exit %d"
 `, code)), 0o644))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 pre_test = "h"
 [[Tests]]
 id = "a"
@@ -706,23 +723,24 @@ test_template_name = "BashCmd"
 num_nodes = 2
 cmd_args.cmd = "echo ran"
 `), 0o644))
-		o := profllm(t, dir, nil, "rehearse", "s.toml")
-		d := only(t, dir)
-		require.Equal(t, 4, *readResult(t, filepath.Join(d, "pre_test/serve")).Results.CompletedRequests)
-		require.FileExists(t, filepath.Join(d, "pre_test/serve/logs/serve-0.log"))
-		if code == 0 {
-			require.Equal(t, exitOK, o.code)
-			for rank := range 2 { // of a hook that fails, one rank ends the other
-				log, err := os.ReadFile(filepath.Join(d, fmt.Sprintf("pre_test/look/logs/bash-%d.log", rank)))
-				require.NoError(t, err)
-				require.Contains(t, string(log), fmt.Sprintf("rank %d\n", rank))
+			o := profllm(t, dir, nil, "rehearse", "s.toml")
+			d := only(t, dir)
+			require.Equal(t, 4, *readResult(t, filepath.Join(d, "pre_test/serve")).Results.CompletedRequests)
+			require.FileExists(t, filepath.Join(d, "pre_test/serve/logs/serve-0.log"))
+			if code == 0 {
+				require.Equal(t, exitOK, o.code)
+				for rank := range 2 { // of a hook that fails, one rank ends the other
+					log, err := os.ReadFile(filepath.Join(d, fmt.Sprintf("pre_test/look/logs/bash-%d.log", rank)))
+					require.NoError(t, err)
+					require.Contains(t, string(log), fmt.Sprintf("rank %d\n", rank))
+				}
+				require.FileExists(t, filepath.Join(d, "logs/bash-0.log"))
+				return
 			}
-			require.FileExists(t, filepath.Join(d, "logs/bash-0.log"))
-			continue
-		}
-		require.Equal(t, exitJobFailed, o.code)
-		require.Contains(t, o.stdout, "pre_test/look ended with 5")
-		require.NoFileExists(t, filepath.Join(d, "logs/bash-0.log"))
+			require.Equal(t, exitJobFailed, o.code)
+			require.Contains(t, o.stdout, "pre_test/look ended with 5")
+			require.NoFileExists(t, filepath.Join(d, "logs/bash-0.log"))
+		})
 	}
 }
 
@@ -731,8 +749,8 @@ cmd_args.cmd = "echo ran"
 //
 // covers: CD-27
 func TestSlurmCancelEndsWhatFollows(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 job_status_check = false
 [[Tests]]

@@ -35,6 +35,7 @@ func sweepCommands(t *testing.T) []string {
 //
 // covers: SWP-2, SWP-5
 func TestSweepCommands(t *testing.T) {
+	t.Parallel()
 	recorded, err := os.ReadFile(filepath.Join(sweepData, "dry-run.txt"))
 	require.NoError(t, err)
 	sameCommands(t, string(recorded))
@@ -137,6 +138,7 @@ func optionsOf(t *testing.T, words []string) map[string]string {
 //
 // covers: SWP-4, SWP-6, SWP-7, SWP-8, SWP-12
 func TestBenchSweep(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -213,6 +215,7 @@ func TestBenchSweep(t *testing.T) {
 //
 // covers: SWP-3, SWP-9, SWP-10, SWP-11
 func TestBenchSweepRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
@@ -254,6 +257,7 @@ func TestBenchSweepRefuses(t *testing.T) {
 
 // Starts of the engine, and the levels of a load, write the folders that vLLM's commands do.
 func TestBenchSweepOthers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "serve.json"), []byte(`[{"enforce_eager": true}]`), 0o644))
 	o := profllm(t, dir, machine(t, 1), "bench", "sweep", "startup", "--startup-cmd", "vllm bench startup --model m --num-iters-cold 1",

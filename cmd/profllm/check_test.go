@@ -183,6 +183,7 @@ func TestCheckRefusals(t *testing.T) {
 
 // The page lists every check.
 func TestCheckPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/how-to/check-server.md")
 	require.NoError(t, err)
 	for _, c := range apicheck.Checks() {

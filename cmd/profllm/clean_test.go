@@ -39,7 +39,7 @@ SERVER'''
 [Tests.cmd_args.prefill]
 [Tests.bench_cmd_args]
 num_prompts = PROMPTS
-random_output_len = 50
+random_output_len = 10
 max_concurrency = 8
 `
 
@@ -48,6 +48,7 @@ max_concurrency = 8
 //
 // covers: PL-G13, PL-G14, PL-S34, PL-S40, PL-D8
 func TestSlurmCleanNodes(t *testing.T) {
+	t.Parallel()
 	const long = 20000
 	type ending struct {
 		prompts  int
@@ -65,7 +66,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 	}
 	for name, c := range map[string]ending{
 		"normal":           {prompts: 50, partial: true},
-		"a role crashes":   {prompts: long, faults: "decode:die-on-request=100", partial: true},
+		"a role crashes":   {prompts: long, faults: "decode:die-on-request=60", partial: true},
 		"the client fails": {prompts: long, faults: "client:die-after=1s,exit=4"},
 		"a stubborn role":  {prompts: 50, stubborn: true, partial: true},
 		"cancelled": {prompts: long, partial: true, end: func(t *testing.T, dir, _, _ string) {
@@ -78,8 +79,8 @@ func TestSlurmCleanNodes(t *testing.T) {
 		"the script is killed": {prompts: long, end: scancel("--signal=KILL", "--batch")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			pids, server, limit := filepath.Join(dir, "pids"), "", "4m"
 			if c.stubborn {
 				server = "case $* in *\"vllm serve\"*) trap '' TERM; while :; do \"$@\"; sleep 1; done;; esac\n"
@@ -90,7 +91,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 			text := strings.NewReplacer("LIMIT", limit, "PIDS", pids, "SERVER", server, "PROMPTS",
 				strconv.Itoa(c.prompts)).Replace(daemonScenario)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-			o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=" + c.faults}, "slurm", "submit", "--simulate",
+			o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=" + c.faults, slowTokens}, "slurm", "submit", "--simulate",
 				"--system", "site.toml", "s.toml")
 			require.Equal(t, exitOK, o.code)
 			d := only(t, dir)
@@ -134,6 +135,7 @@ func TestSlurmCleanNodes(t *testing.T) {
 //
 // covers: PL-G14
 func TestRehearseCleanNodes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pids := filepath.Join(dir, "pids")
 	text := strings.NewReplacer("LIMIT", "5m", "PIDS", pids, "SERVER", "", "PROMPTS", "20").Replace(daemonScenario)
@@ -210,6 +212,7 @@ func killTheWatch(t *testing.T, _, _, id string) {
 //
 // covers: PL-G11, PL-G13, PL-F1, PL-F7
 func TestSlurmPreflight(t *testing.T) {
+	t.Parallel()
 	const busy = "0, GPU-a, NVIDIA H100, 570.1, 81559, 4\n1, GPU-b, NVIDIA H100, 570.1, 81559, 74102\n2, GPU-c, NVIDIA H100, 570.1, 81559, 4\n3, GPU-d, NVIDIA H100, 570.1, 81559, 4\n"
 	for name, c := range map[string]struct {
 		extra  string // of the test
@@ -227,8 +230,8 @@ func TestSlurmPreflight(t *testing.T) {
 		"a disk that is too small for this test": {extra: "[Tests.preflight]\ndisk_gib = 1000000\nfail = [\"disk\"]\n", cause: "no-space", check: "disk", seen: "less than 1000000 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			site := readText(t, filepath.Join(dir, "site.toml"))
 			if c.busy != "" {
 				smi := fmt.Sprintf("#!/bin/sh\ncase $1 in --query-gpu=*) printf '%%s' '%s';; *) printf '%%s' '%s';; esac\n", c.busy, c.holder)

@@ -18,10 +18,10 @@ import (
 // Many finished runs of every kind: each gets its record, and a second collection
 // replaces none of them.
 func TestCollectManyRuns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	f := finishedRuns(t, 200)
 	o := profllm(t, f.root, nil, "collect", f.root)
 	require.Equal(t, exitJobFailed, o.code)
@@ -65,10 +65,10 @@ func identity(t *testing.T, path string) syscall.Stat_t {
 // Of many runs one file each is broken: only its own run suffers, which is named with
 // the file, and no other record changes.
 func TestCollectWithBrokenFiles(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	f := finishedRuns(t, 200)
 	profllm(t, f.root, nil, "collect", f.root)
 	before := map[string][]byte{}

@@ -17,6 +17,7 @@ import (
 // The results in JSON are printed as they come, and the whole is what encoding/json makes
 // of the document.
 func TestResultsAsJSON(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 7} {
 		var out bytes.Buffer
 		a := &app{stdout: &out, answer: &answer{wanted: true}}

@@ -53,10 +53,10 @@ func judgement(t *testing.T, o outcome) report.Judgement {
 //
 // covers: PL-Q3, PL-Q5, PL-Q15, PL-Q18, PL-V30, GEN-4
 func TestCompareBuilds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	rehearseBuild(t, dir, "old", "20ms", 6, 16)
 	rehearseBuild(t, dir, "same", "20ms", 6, 16)

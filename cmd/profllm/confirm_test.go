@@ -57,10 +57,10 @@ func confirmRoot(t *testing.T, dir string) string {
 //
 // covers: PL-Q4, PL-Q5, PL-Q13
 func TestConfirmRehearsed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	confirmScenario(t, dir)
 	o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#slow", "--rehearse", "--metric",
@@ -143,12 +143,13 @@ func TestConfirmRehearsed(t *testing.T) {
 //
 // covers: PL-Q13
 func TestConfirmSlurm(t *testing.T) {
+	t.Parallel()
 	// On a busy machine, pairs may vary too much to show that two builds are the same.
 	for second, want := range map[string][]report.Outcome{"slow": {report.Regressed},
 		"same": {report.Same, report.TooLittle}} {
 		t.Run(second, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			confirmScenario(t, dir)
 			o := profllm(t, dir, nil, "confirm", "build.toml#old", "build.toml#"+second, "--simulate", "--system",
 				"site.toml", "--metric", "median_tpot_ms")
@@ -181,10 +182,10 @@ func TestConfirmSlurm(t *testing.T) {
 
 // When one of the first pair fails, nothing is compared, and the others do not run.
 func TestConfirmFails(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	confirmScenario(t, dir)
 	text, err := os.ReadFile(filepath.Join(dir, "build.toml"))

@@ -165,15 +165,10 @@ func TestContainers(t *testing.T) {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	profllm := filepath.Join(work, "profllm")
-	build = exec.Command("go", "build", "-o", profllm, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err = build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	rootfs := imageTar(t, box, "box")
 	for _, rt := range runtimes {
 		t.Run(rt.name, func(t *testing.T) {
-			r := &realRuntime{program: rt.name, profllm: profllm, environ: append(os.Environ(), rt.start(t)...)}
+			r := &realRuntime{program: rt.name, profllm: binary, environ: append(os.Environ(), rt.start(t)...)}
 			r.call(t, "import", rootfs, "localhost/profllm/box:1")
 			r.launcher, r.args = rt.new(), rt.args
 			t.Run("from the store", func(t *testing.T) { r.steps(t, "localhost#profllm/box:1") })

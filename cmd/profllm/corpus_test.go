@@ -29,6 +29,7 @@ func ourFormat(t *testing.T) string {
 
 // A whole folder is verified, each file by its kind.
 func TestVerifyFormat(t *testing.T) {
+	t.Parallel()
 	o := profllm(t, t.TempDir(), nil, "verify", ourFormat(t))
 	require.Equal(t, exitDefinition, o.code)
 	require.Equal(t, 23, strings.Count(o.stdout, "ok   ")-strings.Count(o.stdout, ": not runnable: "))
@@ -61,6 +62,7 @@ func filesPage(t *testing.T) map[string]expected {
 // Each file of CloudAI's folder is on the page, and what the page says of it is so:
 // scenarios and tests are planned on CloudAI's sample site.
 func TestCloudAIFiles(t *testing.T) {
+	t.Parallel()
 	conf := cloudaitest.Conf(t, os.Environ())
 	page := filesPage(t)
 	var names []string
@@ -170,6 +172,7 @@ func checkCloudAIFile(t *testing.T, conf, name string, want expected) {
 // The page for users of CloudAI lists every workload with its outcome, as the program
 // has it.
 func TestCloudAIWorkloads(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("../../docs/how-to/coming-from-cloudai.md")
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(data), "\n## Workloads\n")
@@ -200,6 +203,7 @@ func TestCloudAIWorkloads(t *testing.T) {
 // CloudAI's scenarios for vLLM, SGLang and containers run unchanged on the lab,
 // with simulated engines.
 func TestSlurmCloudAICorpus(t *testing.T) {
+	t.Parallel()
 	conf := cloudaitest.Conf(t, os.Environ())
 	for file, tests := range map[string]int{
 		"experimental/vllm/test_scenario/vllm.toml":           5,

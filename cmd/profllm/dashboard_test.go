@@ -144,6 +144,7 @@ type fieldSeen struct {
 //
 // covers: UI-5, UI-7, DASH-2, DASH-3, SM-7, DB-9
 func TestPageAndCommandLineAgree(t *testing.T) {
+	t.Parallel()
 	for _, lean := range []bool{false, true} {
 		t.Run(map[bool]string{false: "columns", true: "database"}[lean], func(t *testing.T) { pageAndCommandLine(t, lean) })
 	}

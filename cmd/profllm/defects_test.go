@@ -23,6 +23,7 @@ var (
 
 // Every defect has a row, and every row a test that is there and names it.
 func TestDefectsPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(docs, "explanation/cloudai-defects.md"))
 	require.NoError(t, err)
 	covers := map[string]map[string]string{}
@@ -60,6 +61,7 @@ var dynamoRow = regexp.MustCompile(`(?m)^\| (\d+) \| (.*) \| (.*) \|$`)
 
 // Every point has a row, and every row tests that are there.
 func TestDynamoChecksPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(docs, "explanation/dynamo-checks.md"))
 	require.NoError(t, err)
 	rows := dynamoRow.FindAllStringSubmatch(string(page), -1)
@@ -115,6 +117,7 @@ var (
 //
 // covers: PL-D21
 func TestDocsCommands(t *testing.T) {
+	t.Parallel()
 	var c cli
 	k, err := newParser(&app{}, &c, func(int) {})
 	require.NoError(t, err)

@@ -245,11 +245,11 @@ func TestPageApartFromTheAPI(t *testing.T) {
 //
 // covers: DASH-15
 func TestPageBehindNginx(t *testing.T) {
+	t.Parallel()
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
 		t.Skip("nginx is not installed: apt-get install nginx-light")
 	}
-	t.Parallel()
 	back := startDashboard(t, t.TempDir(), nil, "--demo")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

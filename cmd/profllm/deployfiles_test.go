@@ -62,10 +62,10 @@ func (p *page) filesOf(id string) (gpus int, trace string) {
 //
 // covers: DEP-1, DEP-4
 func TestFilesOfRunsAreReadInPlace(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	node, login, web := filepath.Join(dir, "node"), filepath.Join(dir, "login"), filepath.Join(dir, "web")
 	for _, d := range []string{node, login, web, filepath.Join(dir, "shared")} {

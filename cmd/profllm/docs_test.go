@@ -41,6 +41,7 @@ const docs = "../../docs"
 // The reference is written from the types: a key, a flag or an exit code that
 // changes makes this fail until "make docs" has rewritten the page.
 func TestReference(t *testing.T) {
+	t.Parallel()
 	schema, err := result.Schema()
 	require.NoError(t, err)
 	schemaJSON, err := json.MarshalIndent(schema, "", "  ")
@@ -72,6 +73,7 @@ func TestReference(t *testing.T) {
 //
 // covers: MET-3
 func TestEnginesPage(t *testing.T) {
+	t.Parallel()
 	scripts := ""
 	require.NoError(t, filepath.WalkDir("../../pkg/render/testdata/golden", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -444,6 +446,7 @@ var tomlBlock = regexp.MustCompile("(?s)```toml\n(.*?)```")
 
 // Every TOML block of the documentation is a file that loads.
 func TestDocsLoad(t *testing.T) {
+	t.Parallel()
 	pages := []string{"../../README.md"}
 	require.NoError(t, filepath.WalkDir(docs, func(path string, d fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
@@ -512,6 +515,7 @@ func anchors(page string) []string {
 
 // Every relative link of the documentation leads to a file, and to a heading in it.
 func TestDocsLinks(t *testing.T) {
+	t.Parallel()
 	for _, pattern := range []string{"../../*.md", "../../scenarios/*.md", docs + "/*.md", docs + "/*/*.md",
 		docs + "/*/*/*.md"} {
 		pages, err := filepath.Glob(pattern)
@@ -538,5 +542,6 @@ func TestDocsLinks(t *testing.T) {
 
 // What collect takes for a job's own judgement is the code that the job exits with.
 func TestJudgedInvalid(t *testing.T) {
+	t.Parallel()
 	require.Equal(t, run.JudgedInvalid, exitInvalid)
 }

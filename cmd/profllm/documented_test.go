@@ -75,6 +75,7 @@ func increase(t *testing.T, dir, role, counter string) float64 {
 //
 // covers: HW-4
 func TestKVCacheScenario(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("rehearses 11 runs")
 	}
@@ -104,6 +105,7 @@ func TestKVCacheScenario(t *testing.T) {
 //
 // covers: HW-2, HW-3, VLM-3
 func TestSettingsScenario(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("rehearses 14 runs")
 	}
@@ -126,6 +128,7 @@ func TestSettingsScenario(t *testing.T) {
 //
 // covers: VLM-2, VLM-3, LBEN-3
 func TestWorkloadsScenario(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("rehearses 6 runs")
 	}

@@ -8,7 +8,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -290,6 +289,7 @@ func jsonKind(e ast.Expr, parts bool) string {
 
 // Every command with --output json is on the page, and the page names no other.
 func TestOutputFormsAreDocumented(t *testing.T) {
+	t.Parallel()
 	var c cli
 	k, err := newParser(&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}, &c, func(int) {})
 	require.NoError(t, err)
@@ -319,18 +319,17 @@ num_nodez = 2
 // Commands on a rehearsal answer with the documented keys, and with one document when
 // they fail.
 func TestOutputIsAsDocumented(t *testing.T) {
+	t.Parallel()
 	dir := foreignTree(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(badScenario), 0o644))
 	slurm := withSlurm(fakeSlurm(t))
-	rehearsal := profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results", "--output", "json")
-	require.Zero(t, rehearsal.code)
-	requireDocumented(t, "Jobs", rehearsal)
-	done := readDocument[document.Jobs](t, rehearsal)
+	root := rehearsedPair.copyTo(t, dir)
+	requireDocumented(t, "Jobs", rehearsedPair.said)
+	done := readDocument[document.Jobs](t, rehearsedPair.said)
 	require.Len(t, done.Jobs, 2)
 	require.Len(t, done.Results, 2)
 	require.Equal(t, []string{done.Results[0].Dir}, done.Jobs[0].Runs)
-	root := filepath.Dir(filepath.Dir(slices.Sorted(maps.Keys(runs(t, dir)))[0]))
 	one := filepath.Join(root, "tp1", "0")
 	for _, x := range []struct {
 		typ  string
@@ -398,6 +397,7 @@ func requireDocumented(t *testing.T, typ string, o outcome) {
 // What a document says: the error of a file with its place and hint, the jobs of a
 // rehearsal with their records, the hash of an archived file.
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte(badScenario), 0o644))
 	o := profllm(t, dir, nil, "verify", "bad.toml", "--output", "json")
@@ -453,6 +453,7 @@ func submitSleep(t *testing.T, dir string) outcome {
 
 // What has no verdict waits for one, or nothing will come of it, and collect tells which.
 func TestCollectWithoutAVerdict(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := submitSleep(t, dir)
 	fake := fakeSlurm(t)
@@ -496,6 +497,7 @@ func TestCollectWithoutAVerdict(t *testing.T) {
 
 // Nothing is cancelled that was not named, and resume and lock take the only scenario.
 func TestPathsByDefault(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := submitSleep(t, dir)
 	root := readDocument[document.Jobs](t, o).Root

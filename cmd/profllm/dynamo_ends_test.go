@@ -47,10 +47,10 @@ args = { request_count = 400 }
 // A frontend that dies once the first phase is over fails the second phase, and the run. What the
 // first measured is kept.
 func TestRehearseDynamoFrontendDies(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	templates := filepath.Join(dir, "templates", "slurm")
 	require.NoError(t, os.MkdirAll(templates, 0o755))
@@ -72,10 +72,10 @@ func TestRehearseDynamoFrontendDies(t *testing.T) {
 //
 // covers: PL-S34
 func TestRehearseDynamoCancelled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(twoPhases(20000)), 0o644))
 	env := []string{"PROFLLM_SIM_STARTUP=50ms", "TMPDIR=" + dir}

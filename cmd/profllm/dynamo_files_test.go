@@ -16,6 +16,7 @@ const aggregatedMocker = "[Tests.cmd_args.dynamo.prefill_worker]\nnum_nodes = 0\
 //
 // covers: U-19, U-24
 func TestDynamoDiscoveryFolder(t *testing.T) {
+	t.Parallel()
 	dir, _ := dynamoLab(t)
 	code, all := submitDynamo(t, dir, "folder", aggregatedMocker+`cmd = "env DYN_FILE_KV=/proc/none python3 -m dynamo.mocker"`)
 	require.Equal(t, exitJobFailed, code)
@@ -33,6 +34,7 @@ func TestDynamoDiscoveryFolder(t *testing.T) {
 //
 // covers: U-28, U-29
 func TestDynamoPlaceholders(t *testing.T) {
+	t.Parallel()
 	dir, _ := dynamoLab(t)
 	file := filepath.Join(dir, "own.yaml")
 	config := aggregatedMocker + "[Tests.extra_env_vars]\nLMCACHE_CONFIG_FILE = \"" + file + "\"\n"

@@ -37,10 +37,10 @@ extra_inputs = { ignore_eos = true }
 //
 // covers: P-22
 func TestRehearseDynamo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	touched := filepath.Join(t.TempDir(), "touched")
 	shell := `"touch ` + touched + `"` + "\n"
 	o, all := rehearseDynamo(t, "", `[[Tests]]
@@ -116,10 +116,10 @@ args = { tp_size = 8 }
 // A worker that dies under load ends the run with its role and the end of its log; one that never
 // registers is missed by number.
 func TestRehearseDynamoFaults(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	const service = `[[Tests]]
 id = "a"
 test_template_name = "AIDynamo"
@@ -143,10 +143,10 @@ serve_wait_seconds = 8
 
 // CloudAI's own files of Dynamo are rehearsed as they are.
 func TestRehearseCloudAIDynamo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(cloudaitest.Conf(t, os.Environ()), "experimental/ai_dynamo/test_scenario/sglang_hicache.toml")
 	o := profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", file, "--speed", "8", "--output-dir", "results")

@@ -51,10 +51,10 @@ func rehearseSeries(t *testing.T, dir, name, until string) string {
 //
 // covers: PL-Q14
 func TestRepeatsEndByThemselves(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	for name, c := range map[string]struct {
 		until   string
 		done    int
@@ -142,10 +142,10 @@ func TestRepeatsArePlanned(t *testing.T) {
 //
 // covers: PL-Q14
 func TestRepeatsOfPoints(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	text := strings.Replace(fmt.Sprintf(seriesScenario, `precision = "50%", max = 8`), "max_concurrency = 2",
 		"max_concurrency = [1, 2]", 1)

@@ -95,6 +95,7 @@ func TestEvalGSM8K(t *testing.T) {
 // A scenario evaluates without Python where it names the folder of the questions; a rehearsal asks
 // generated ones.
 func TestScenarioWithOwnEvaluation(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}

@@ -88,23 +88,16 @@ var kindsOfRuns = []struct {
 func finishedRuns(t testing.TB, n int) finished {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(finishedScenario), 0o644))
-	env := []string{"PROFLLM_SIM_TTFT=10ms", "PROFLLM_SIM_ITL=4ms", "PROFLLM_SIM_STARTUP=0s"}
-	out, err := command(dir, env, "rehearse", "s.toml", "--output-dir", "seed").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	seed, err := filepath.Glob(filepath.Join(dir, "seed", "*"))
-	require.NoError(t, err)
-	require.Len(t, seed, 1)
-
-	f := finished{root: filepath.Join(dir, "results", filepath.Base(seed[0])), kinds: map[string]string{}}
-	copyTree(t, filepath.Join(seed[0], run.DefinitionDir), filepath.Join(f.root, run.DefinitionDir))
+	seed := rehearsedSeed.made(t)
+	f := finished{root: filepath.Join(dir, "results", filepath.Base(seed)), kinds: map[string]string{}}
+	copyTree(t, filepath.Join(seed, run.DefinitionDir), filepath.Join(f.root, run.DefinitionDir))
 	var sc run.Scenario
-	require.NoError(t, run.ReadJSON(filepath.Join(seed[0], run.ScenarioFile), &sc))
+	require.NoError(t, run.ReadJSON(filepath.Join(seed, run.ScenarioFile), &sc))
 	sc.Runs, sc.Units = nil, nil
 	draw := rand.New(rand.NewPCG(1, 2))
 	written := 0
 	for _, k := range kindsOfRuns {
-		s := readSeed(t, filepath.Join(seed[0], k.test, "0"))
+		s := readSeed(t, filepath.Join(seed, k.test, "0"))
 		s.become(t, k.kind)
 		for i := range n * k.of / 100 {
 			below := filepath.Join(k.kind, fmt.Sprint(i))
@@ -116,7 +109,6 @@ func finishedRuns(t testing.TB, n int) finished {
 	}
 	require.Equal(t, n, written, "a hundred, or a multiple of it")
 	require.NoError(t, run.WriteJSON(filepath.Join(f.root, run.ScenarioFile), sc))
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "seed")))
 	return f
 }
 

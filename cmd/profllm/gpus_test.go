@@ -11,26 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 )
 
-// Each simulated run has four GPUs that a role was given, and one more on each node,
-// and trips exactly one check, or misses all of them narrowly. What else may be said
-// of simulated runs, see TestRehearsedVerdicts.
+// Each simulated run has four GPUs that a role was given, and one more on each node: it misses all checks narrowly, or
+// trips one, or is told to accept what is unusual. Most faults of GPUs are among the planted ones.
 //
 // covers: PL-V26, PL-V27, PL-V28, PL-V33, PL-V36
 func TestRehearsedGPUs(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs rehearsals")
 	}
 	const two = "num_nodes = 2\n[Tests.cmd_args.prefill]\n[Tests.cmd_args.decode]\n"
 	cases := []struct{ word, faults, keys string }{
 		{"", "use=4/0.9,use=2/1.5,heat=1/0.02,clock=1/1900,skip=0.02", ""},
-		{"gpu-idle", "use=4/0,use=2/0.5", ""},
-		{"gpu-idle", "use=4/50", ""},
-		{"throttled", "use=4/0,heat=1/0.1", ""},
 		{"throttled", "use=4/0,clock=1/1850", ""},
-		{"power-gaps", "use=4/0,skip=0.1", ""},
-		{"mixed-hardware", "use=4/0,driver=127.0.1.2/7", two},
 		{"", "use=4/50,driver=127.0.1.1/7,driver=127.0.1.2/7", two + "[Tests.accept]\ngpu_foreign = 1\n"},
 	}
 	dir := t.TempDir()
@@ -86,14 +82,10 @@ func requireSampled(t *testing.T, dir string, r *result.Result) {
 //
 // covers: PL-V26
 func TestRehearsedWithoutGPUs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs a rehearsal")
-	}
-	dir := t.TempDir()
-	text := "name = \"none\"\n[[Tests]]\nid = \"t\"\ntest_template_name = \"vllm\"\n[Tests.bench_cmd_args]\nmax_concurrency = 8\nnum_prompts = 40\nrandom_output_len = 2\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-	profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
-	for d := range runs(t, dir) {
+	t.Parallel()
+	dirs, err := run.Find(rehearsedPair.made(t))
+	require.NoError(t, err)
+	for _, d := range dirs {
 		r := readResult(t, d)
 		require.Nil(t, r.System.GPUSamples)
 		for _, w := range r.Warnings { // what others left on this machine is true

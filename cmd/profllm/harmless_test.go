@@ -30,10 +30,10 @@ func requirePlain(t *testing.T, what, text string) {
 // Whatever others wrote into records, logs and names, no verb hands to a terminal or
 // into a file what a terminal or a spreadsheet obeys.
 func TestOutputsAreHarmless(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	f := finishedRuns(t, 100)
 	dir := t.TempDir()
 	for from, to := range map[string]string{"plain/0": "one", "plain/1": "two", "failed/0": "bad"} {

@@ -66,8 +66,8 @@ num_prompts = %d
 //
 // covers: SRV-18
 func TestSlurmRunInAHeldAllocation(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	id, env := salloc(t, 3)
 	mine := exec.Command("srun", "--jobid="+id, "--overlap", "--nodes=1", "--ntasks=1", "--job-name=mine", "sleep", "600")
 	require.NoError(t, mine.Start())
@@ -96,7 +96,7 @@ func TestSlurmRunInAHeldAllocation(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "results")))
 	heldScenario(t, dir, "long.toml", 2, 100000)
-	cmd := command(dir, env, "run", "--simulate", "--system", "site.toml", "long.toml")
+	cmd := command(dir, append(env, slowTokens), "run", "--simulate", "--system", "site.toml", "long.toml")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())

@@ -60,10 +60,10 @@ var unasked = []string{"intent.json", "submit.json", "job.sh", "job.env", "stdou
 // Whatever stands in the place of whichever file of a run: no verb waits or takes
 // memory, the file is named, and the run beside it stays as it is.
 func TestHostileFiles(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	f := finishedRuns(t, 100)
 	top := t.TempDir()
 	good := filepath.Join(top, "results", "good")

@@ -42,6 +42,7 @@ func instructions(t *testing.T, file string) []string {
 //
 // covers: IMG-1
 func TestImageRecipe(t *testing.T) {
+	t.Parallel()
 	defaults := map[string]string{
 		"VLLM_VERSION": "0.15.1", "CUDA_VERSION": "12.8.1", "GDRCOPY_VERSION": "v2.5.1",
 		"EFA_INSTALLER_VERSION": "1.46.0", "NCCL_VERSION": "v2.29.2-1", "NVSHMEM_VERSION": "v3.5.19-1",
@@ -83,6 +84,7 @@ func TestImageRecipe(t *testing.T) {
 //
 // covers: IMG-2
 func TestImageSave(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	for name, body := range map[string]string{
 		"docker": `[ "$1" = save ] && printf 'image %s' "$2"`, "podman": `printf half; exit 1`,

@@ -48,6 +48,7 @@ func tree(t *testing.T, dir string) map[string]string {
 //
 // covers: PL-I1, PL-I3, PL-I4
 func TestImport(t *testing.T) {
+	t.Parallel()
 	dir := foreignTree(t)
 	theirs := filepath.Join(dir, "theirs")
 	cut := filepath.Join(theirs, "sweep", "SERVE--s8-BENCH--c4", "run=1.json")
@@ -113,6 +114,7 @@ func TestImport(t *testing.T) {
 //
 // covers: PL-I4
 func TestImportedIsNoBaseline(t *testing.T) {
+	t.Parallel()
 	dir := foreignTree(t)
 	profllm(t, dir, nil, "import", "theirs/composed-summary.csv", "--output", "ours")
 	o := profllm(t, dir, nil, "report", "ours", "--output", "json")
@@ -142,6 +144,7 @@ func TestImportedIsNoBaseline(t *testing.T) {
 
 // Several commands at once make one directory of each result.
 func TestImportAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := foreignTree(t)
 	alone := profllm(t, dir, nil, "import", "theirs", "--output", "alone")
 	outcomes := make([]outcome, 4)
@@ -159,6 +162,7 @@ func TestImportAtOnce(t *testing.T) {
 
 // Other results of one name, runs of our own, and files of nobody.
 func TestImportNames(t *testing.T) {
+	t.Parallel()
 	dir := foreignTree(t)
 	for _, sub := range []string{"a", "b"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
@@ -205,6 +209,7 @@ func TestImportNames(t *testing.T) {
 //
 // covers: PL-I1, PL-I5
 func TestExport(t *testing.T) {
+	t.Parallel()
 	dir := foreignTree(t)
 	require.Zero(t, profllm(t, dir, nil, "import", "theirs/agg_row.json", "--output", "ours").code)
 	for _, format := range interchange.Writable() {
@@ -242,22 +247,20 @@ func TestExport(t *testing.T) {
 	require.Len(t, strings.Fields(o.stdout), 8)
 	require.FileExists(t, filepath.Join(dir, "reports", "SERVE--s16-BENCH--c4.json"))
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "one.toml"),
-		[]byte(reportScenario[:strings.LastIndex(reportScenario, "[[Tests]]")]), 0o644))
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "one.toml", "--output-dir", "results").code)
-	o = profllm(t, dir, nil, "export", "inferencex", "results", "--set", "hw=h200", "--include-invalid")
+	one := filepath.Join(rehearsedPair.copyTo(t, dir), "tp1")
+	o = profllm(t, dir, nil, "export", "inferencex", one, "--set", "hw=h200", "--include-invalid")
 	require.Equal(t, exitInvalid, o.code)
 	require.Contains(t, o.stderr, "simulated, but a row of InferenceX cannot say so")
 	require.Empty(t, o.stdout)
 	for _, format := range []string{"llm-d", "pytorch"} {
-		o = profllm(t, dir, nil, "export", format, "results", "--output", "sim-"+format+".json")
+		o = profllm(t, dir, nil, "export", format, one, "--output", "sim-"+format+".json")
 		require.Zero(t, o.code)
 		profllm(t, dir, nil, "import", "sim-"+format+".json", "--output", "sim")
 		r := readResult(t, filepath.Join(dir, "sim", "sim-"+format))
 		require.True(t, r.Simulated, "the label comes back")
 		require.Equal(t, result.Fail, r.Validity.Check("simulated").Outcome)
 	}
-	require.Equal(t, exitUsage, profllm(t, dir, nil, "export", "csv", "results").code)
+	require.Equal(t, exitUsage, profllm(t, dir, nil, "export", "csv", one).code)
 }
 
 // A file that is larger than any result is not read: if it was named itself, it is an error,

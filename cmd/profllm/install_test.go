@@ -14,6 +14,7 @@ import (
 //
 // covers: LIB-12
 func TestInstalled(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	install := exec.Command("go", "install", "-mod=readonly", "./cmd/profllm")
 	install.Dir, install.Env = checkout, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0")

@@ -90,10 +90,10 @@ func stuck(pid int) bool {
 // Each verb is caught while it can do nothing, because nobody reads what it prints,
 // and ends soon after TERM: those that a job's script does not call in a shell of salloc too.
 func TestEveryVerbEndsAfterTERM(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs every verb")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	f := finishedRuns(t, 100)
 	copyTree(t, filepath.Join(f.root, "plain/0"), filepath.Join(dir, "runs/run"))
@@ -140,6 +140,7 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 // Whatever verb the script of a job calls has Slurm's patience, and no other has it in a
 // shell of salloc.
 func TestJobVerbs(t *testing.T) {
+	t.Parallel()
 	scripts, err := filepath.Glob("../../pkg/render/testdata/golden/*/*/*.sh")
 	require.NoError(t, err)
 	require.NotEmpty(t, scripts)
@@ -170,10 +171,10 @@ func TestJobVerbs(t *testing.T) {
 
 // A verb that decodes, scans or unpacks something large ends as well.
 func TestBusyVerbsEndAfterTERM(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	f := finishedRuns(t, 100)
 	copyTree(t, filepath.Join(f.root, "failed/0"), filepath.Join(dir, "log"))

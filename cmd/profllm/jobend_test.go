@@ -13,31 +13,15 @@ import (
 //
 // covers: PL-V29
 func TestRawFilesOfRehearsalsAreMarked(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	tests := ""
-	for _, client := range []string{"vllm", "profllm"} {
-		tests += `
-[[Tests]]
-id = "` + client + `"
-test_template_name = "vllm"
-client = "` + client + `"
-  [Tests.cmd_args]
-  docker_image_url = "vllm/vllm-openai:v0.32.0"
-  model = "Qwen/Qwen3-8B"
-  decode.tensor_parallel_size = 4
-  [Tests.bench_cmd_args]
-  random_input_len = 64
-  random_output_len = 16
-  max_concurrency = 8
-  num_prompts = 64
-`
+	var files []string
+	for _, r := range []*rehearsed{&rehearsedDemo, &rehearsedPair} { // of vLLM's client, and of profllm's
+		found, err := filepath.Glob(filepath.Join(r.made(t), "*", "0", "raw", "vllm-bench.json"))
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		files = append(files, found...)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"marked\"\n"+tests), 0o644))
-	env := []string{"PROFLLM_SIM_TTFT=10ms", "PROFLLM_SIM_ITL=4ms", "PROFLLM_SIM_STARTUP=0s"}
-	rehearsed, _ := command(dir, env, "rehearse", "s.toml", "--output-dir", "results").CombinedOutput()
-	files, err := filepath.Glob(filepath.Join(dir, "results", "*", "*", "0", "raw", "vllm-bench.json"))
-	require.NoError(t, err)
-	require.Len(t, files, 2, "%s", rehearsed)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/programtest"
 )
 
 // boxImage is what the image of the tests of launchers holds. Its vllm says what it
@@ -102,12 +104,12 @@ func newLauncherLab(t *testing.T) *launcherLab {
 		l.rootfs + "/proc", l.rootfs + "/dev"} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
-	for name, pkg := range map[string]string{"profllm": ".", "srun": "../standin"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(l.bin, name), pkg)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		out, err := build.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
+	_, err = programtest.Build(l.bin, os.Environ())
+	require.NoError(t, err)
+	build := exec.Command("go", "build", "-o", filepath.Join(l.bin, "srun"), "../standin")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	for _, name := range []string{"enroot", "apptainer"} {
 		require.NoError(t, os.Symlink("srun", filepath.Join(l.bin, name)))
 	}
@@ -285,6 +287,7 @@ func requireSeen(t *testing.T, c launcherCase, all map[string]seen, uid int, mou
 //
 // covers: PL-G1, PL-G2, PL-G6
 func TestLaunchers(t *testing.T) {
+	t.Parallel()
 	l := newLauncherLab(t)
 	users := []int{12345}
 	if os.Getuid() == 0 {
@@ -311,6 +314,7 @@ func TestLaunchers(t *testing.T) {
 
 // The same in the real runtimes that Debian has.
 func TestContainersSee(t *testing.T) {
+	t.Parallel()
 	needRuntime(t)
 	l := newLauncherLab(t)
 	tarball := filepath.Join(l.dir, "rootfs.tar")

@@ -19,8 +19,8 @@ import (
 //
 // covers: SRV-2, SRV-3, SRV-4, SRV-20
 func TestSlurmLayouts(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	scenario, err := filepath.Abs("../../scenarios/layouts.toml")
 	require.NoError(t, err)
 	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", scenario, "--wait")

@@ -89,10 +89,10 @@ func recordAt(t *testing.T, dir string) *result.Result {
 //
 // covers: PL-D14, PL-V25, GEN-2, GEN-6
 func TestLock(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	dir := repository(t)
 	o := profllm(t, dir, nil, "rehearse", "night.toml", "--output-dir", "results", "--time", "2026-01-02T03:04:05Z")
 	require.Zero(t, o.code, o.stderr)
@@ -255,6 +255,7 @@ func refusedSubmission(t *testing.T, dir string) string {
 }
 
 func TestVersionFlag(t *testing.T) {
+	t.Parallel()
 	flag, verb := profllm(t, t.TempDir(), nil, "--version"), profllm(t, t.TempDir(), nil, "version")
 	require.Zero(t, flag.code)
 	require.NotEmpty(t, strings.TrimSpace(flag.stdout))
@@ -264,6 +265,7 @@ func TestVersionFlag(t *testing.T) {
 // The verb says who would read the GPUs of this machine: the profllm-nvml beside the
 // program, links to the program followed, else nvidia-smi.
 func TestVersionSaysReader(t *testing.T) {
+	t.Parallel()
 	dir, bin := t.TempDir(), t.TempDir()
 	data, err := os.ReadFile(binary)
 	require.NoError(t, err)

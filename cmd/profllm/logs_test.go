@@ -17,6 +17,7 @@ import (
 )
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	l := newLive(t)
 	l.job("", "") // logs asks Slurm only when it follows
 	require.NoError(t, os.RemoveAll(filepath.Join(l.dir, run.LogDir)))
@@ -82,6 +83,7 @@ func (l *live) fails(f *result.Failure) {
 
 // What is added shows, of new logs too, until the job is over; however it ended.
 func TestLogsFollow(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(l *live){
 		"sentinel": func(l *live) {
 			require.NoError(l.t, run.WriteFile(filepath.Join(l.dir, run.SentinelFile), l.finish, 0o644))

@@ -8,12 +8,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/notify"
@@ -50,22 +50,6 @@ func newCronJob(t *testing.T) *cronJob {
 	return c
 }
 
-// rehearsed is a rehearsed scenario directory, made once for all tests.
-var rehearsed = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(filepath.Dir(binary), "rehearsed")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
-	}
-	if out, err := command(dir, nil, "rehearse", "--output-dir", "results").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("rehearse: %w\n%s", err, out)
-	}
-	roots, err := filepath.Glob(filepath.Join(dir, "results", "demo_*"))
-	if err != nil || len(roots) != 1 {
-		return "", fmt.Errorf("rehearse made %q: %w", roots, err)
-	}
-	return roots[0], nil
-})
-
 // asOnSlurm gives a copy of a rehearsal ids as Slurm's.
 func asOnSlurm(t *testing.T, root string) {
 	t.Helper()
@@ -97,9 +81,7 @@ func (c *cronJob) night(daysAgo int, throughput float64, simulated bool) string 
 	c.t.Helper()
 	at := time.Now().AddDate(0, 0, -daysAgo)
 	root := filepath.Join(c.dir, "results", "demo_"+at.Format("2006-01-02_15-04-05"))
-	template, err := rehearsed()
-	require.NoError(c.t, err)
-	require.NoError(c.t, os.CopyFS(root, os.DirFS(template)))
+	require.NoError(c.t, os.CopyFS(root, os.DirFS(rehearsedDemo.made(c.t))))
 	asOnSlurm(c.t, root)
 	edit(c.t, filepath.Join(root, "scenario.json"), func(m map[string]any) { m["created"] = at.UTC() })
 	for _, test := range []string{"aggregated", "disaggregated"} {
@@ -141,6 +123,16 @@ func (c *cronJob) nightly(args ...string) outcome {
 	c.t.Helper()
 	return profllm(c.t, c.dir, []string{"PATH=" + c.slurm + ":" + os.Getenv("PATH")},
 		append([]string{"nightly", "demo", "--system", "site.toml", "--settle", "0s"}, args...)...)
+}
+
+// nextName waits until the clock shows a second after which no execution is named: a directory is named by the second.
+func (c *cronJob) nextName() {
+	c.t.Helper()
+	var named []string
+	await.True(c.t, func() bool {
+		named, _ = filepath.Glob(filepath.Join(c.dir, "results", "*_"+time.Now().Format("2006-01-02_15-04-05")))
+		return len(named) == 0
+	}, "the second of %q is over", &named)
 }
 
 // jobs lists the files of all jobs that were ever submitted.
@@ -210,7 +202,7 @@ func TestNightly(t *testing.T) {
 	require.Len(t, c.jobs(), 2, "nothing while a job may run")
 
 	c.end("NODE_FAIL")
-	time.Sleep(time.Second) // a directory is named by the second
+	c.nextName()
 	o = c.nightly("--quiet")
 	require.Equal(t, exitJobFailed, o.code)
 	requireLines(t, o.stdout, `failed aggregated: failed, cause \S+ .* \(results/demo_\S+/aggregated/0\)`,
@@ -220,13 +212,13 @@ func TestNightly(t *testing.T) {
 
 	c.end("CANCELLED by 0")
 	c.fail("sbatch", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified")
-	time.Sleep(time.Second)
+	c.nextName()
 	o = c.nightly("--quiet")
 	require.Equal(t, exitNotSubmit, o.code)
 	require.Contains(t, o.stderr, "Invalid account")
 	requireLines(t, o.stdout, `failed aggregated: cancelled.*`, `failed disaggregated: cancelled.*`)
 	c.fail("sbatch", "")
-	time.Sleep(time.Second)
+	c.nextName()
 	o = c.nightly()
 	require.Equal(t, exitOK, o.code, "what was not submitted is no night")
 	requireLines(t, o.stdout, `nightly demo: submitted .*; no new night since `+stampPattern)
@@ -288,7 +280,7 @@ func TestNightlyLostJob(t *testing.T) {
 	require.Equal(t, exitOK, o.code)
 	require.Contains(t, o.stdout, "nothing was submitted")
 	age(25)
-	time.Sleep(time.Second) // a directory is named by the second
+	c.nextName()
 	o = c.nightly()
 	require.Equal(t, exitJobFailed, o.code)
 	requireLines(t, o.stdout, `failed aggregated: what became of the job is unknown .*`,
@@ -332,7 +324,7 @@ func TestNightlyStuckJob(t *testing.T) {
 	require.Len(t, c.jobs(), 2)
 
 	c.end("CANCELLED by 0")
-	time.Sleep(time.Second) // a directory is named by the second
+	c.nextName()
 	o := c.nightly("--wait", "--quiet")
 	require.Equal(t, exitNotSubmit, o.code, "tonight's jobs are held too, and nobody reads a warning")
 	require.Regexp(t, `job 6\d of \S+ is held \(JobHeldAdmin\); 1 other run will not start either\n\thint: scontrol release 6\d`, o.stderr)
@@ -386,8 +378,8 @@ func TestNightlyAtOnce(t *testing.T) {
 
 // Two nights on a real Slurm.
 func TestNightlySlurm(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	for range 2 {
 		o := profllm(t, dir, nil, "nightly", "demo", "--simulate", "--system", "site.toml", "--wait")
 		require.Equal(t, exitOK, o.code)

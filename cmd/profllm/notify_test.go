@@ -61,6 +61,7 @@ func TestImportIntoAFile(t *testing.T) {
 //
 // covers: PL-D13
 func TestTellEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, run.WriteJSON(filepath.Join(dir, "scenario.json"), run.Scenario{Name: "qwen"}))
 	event, hook := filepath.Join(dir, "event"), filepath.Join(dir, "hook")
@@ -101,6 +102,7 @@ func TestTellEnd(t *testing.T) {
 //
 // covers: PL-D13
 func TestEventsSayWhatHappened(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, run.WriteJSON(filepath.Join(dir, "scenario.json"), run.Scenario{Name: "qwen"}))
 	event, hook := filepath.Join(dir, "event"), filepath.Join(dir, "hook")

@@ -27,6 +27,7 @@ var offlinePrograms = map[string]string{
 //
 // covers: OFF-4
 func TestOfflineInsideAndOutside(t *testing.T) {
+	t.Parallel()
 	l := newLauncherLab(t)
 	outside := filepath.Join(l.dir, "outside")
 	require.NoError(t, os.Mkdir(outside, 0o755))
@@ -120,6 +121,7 @@ benchmark = %q
 
 // A rank that is not known would leave every process with the same file.
 func TestJobProfileRanked(t *testing.T) {
+	t.Parallel()
 	o := profllm(t, t.TempDir(), nil, "job", "profile", "--mark", "R/x", "--ranked", "a-%t.json", "--", "true", "a-%t.json")
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "--ranked is for the tasks of a step: SLURM_PROCID")
@@ -150,31 +152,35 @@ num_prompts = 40
 //
 // covers: OFF-12, PRF-8
 func TestOfflineProfiled(t *testing.T) {
+	t.Parallel()
 	for _, benchmark := range []string{"throughput", "requests"} {
 		for table, suffix := range map[string]string{
 			"[Tests.nsys]\n": ".nsys-rep", "[Tests.nsys]\npreset = \"loads\"\n": ".1.nsys-rep", "[Tests.viztracer]\n": ".json",
 		} {
-			dir := t.TempDir()
-			text := strings.Replace(offlineTest, "BENCHMARK", benchmark, 1) + table
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-			require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "s.toml").code)
-			for d := range runs(t, dir) {
-				r := readResult(t, d)
-				require.Equal(t, "vllm-"+benchmark, r.Config.Benchmark.Kind)
-				require.NotNil(t, r.Profiling, table)
-				require.Len(t, r.Profiling.Traces, 4, table)
-				seen := map[string]bool{}
-				for i, trace := range r.Profiling.Traces {
-					require.Equal(t, i, *trace.Rank)
-					require.Equal(t, benchmark, trace.Role)
-					require.True(t, strings.HasSuffix(trace.Path, suffix), trace.Path)
-					require.FileExists(t, filepath.Join(d, trace.Path))
-					seen[trace.Path] = true
+			t.Run(benchmark+" "+suffix, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				text := strings.Replace(offlineTest, "BENCHMARK", benchmark, 1) + table
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
+				require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "s.toml").code)
+				for d := range runs(t, dir) {
+					r := readResult(t, d)
+					require.Equal(t, "vllm-"+benchmark, r.Config.Benchmark.Kind)
+					require.NotNil(t, r.Profiling, table)
+					require.Len(t, r.Profiling.Traces, 4, table)
+					seen := map[string]bool{}
+					for i, trace := range r.Profiling.Traces {
+						require.Equal(t, i, *trace.Rank)
+						require.Equal(t, benchmark, trace.Role)
+						require.True(t, strings.HasSuffix(trace.Path, suffix), trace.Path)
+						require.FileExists(t, filepath.Join(d, trace.Path))
+						seen[trace.Path] = true
+					}
+					require.Len(t, seen, 4, "no rank overwrites another's")
+					require.True(t, r.Validity.Valid, r.Validity.Words)
+					require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
 				}
-				require.Len(t, seen, 4, "no rank overwrites another's")
-				require.True(t, r.Validity.Valid, r.Validity.Words)
-				require.Equal(t, result.Pass, r.Validity.Check("files-missing").Outcome)
-			}
+			})
 		}
 	}
 	for text, want := range map[string]string{

@@ -12,6 +12,7 @@ import (
 // A dry run begins with what a sweep consists of and may cost, and ends with it; the
 // scripts are those that are printed alone.
 func TestDryRunTellsPointsAndCost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 [[Tests]]

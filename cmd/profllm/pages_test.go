@@ -115,6 +115,10 @@ func newPageFolder(t *testing.T) pageFolder {
 // run runs a command as a reader would type it, and returns what it prints.
 func (b pageFolder) run(t *testing.T, command string) []string {
 	t.Helper()
+	if strings.Contains(command, " rehearse") {
+		rehearsalSlots.take()
+		defer rehearsalSlots.give()
+	}
 	if demo, _ := filepath.Glob(filepath.Join(b.dir, "results", "demo_*")); len(demo) == 1 {
 		name, _, _ := strings.Cut(filepath.Base(demo[0]), ".")
 		command = regexp.MustCompile(`demo_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d`).ReplaceAllString(command, name)
@@ -159,6 +163,7 @@ func pagesByName(t *testing.T) map[string]string {
 // Every command that a page shows with its output prints what the page says.
 // -update renews the output, except where a page leaves lines out.
 func TestPagesRun(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it rehearses the demonstration and more")
 	}
@@ -169,6 +174,7 @@ func TestPagesRun(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newPageFolder(t)
 			if strings.Contains(text, wantsDemo) {
 				require.NoError(t,
@@ -219,6 +225,7 @@ func (b pageFolder) play(t *testing.T, block string, rehearsed []string) string 
 }
 
 func TestPageComparison(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		shown, printed string
 		same           bool
@@ -242,6 +249,7 @@ func TestPageComparison(t *testing.T) {
 // The gallery lists every shipped scenario, with its tests, its nodes and a plan that
 // fits them.
 func TestGallery(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("../../scenarios/README.md")
 	require.NoError(t, err)
 	var listed []string

@@ -18,6 +18,7 @@ var honestVariations = []planted{
 	{part: "client", what: "A rate of bursts", load: keys{"request_rate": "40", "burstiness": "0.5", "num_prompts": "160", "max_concurrency": ""}},
 	{part: "client", what: "A rate with a limit of requests in flight that is never met", load: keys{"request_rate": "40", "num_prompts": "120", "max_concurrency": "64"}},
 	{part: "client", what: "A rate above what the limit of requests in flight lets through", load: keys{"request_rate": "2000", "num_prompts": "120"}},
+	{part: "client", what: "Just five rounds of requests", load: keys{"num_prompts": "40"}},
 	{part: "client", what: "No per-request details", load: keys{"save_detailed": ""}},
 	{part: "client", what: "Another seed", load: keys{"seed": "7"}},
 	{part: "client", what: "Prompts of unequal length", load: keys{"random_range_ratio": "0.5"}},
@@ -40,7 +41,7 @@ var honestVariations = []planted{
 	{part: "server", what: "Latencies that vary by 80 %", env: keys{"PROFLLM_SIM_JITTER": `"0.8"`}},
 	{part: "server", what: "Tokens of one byte", env: keys{"PROFLLM_SIM_TOKENS": `"bytes"`}},
 	{part: "server", what: "The server admits fewer requests than are sent", test: keys{"cmd_args.decode.max_num_seqs": "4"}, load: keys{"num_prompts": "80"}},
-	{part: "server", what: "The served model has another name", test: keys{"cmd_args.decode.served_model_name": `"qwen"`}, load: keys{"served_model_name": `"qwen"`}},
+	{part: "server", what: "The served model has another name", test: keys{"cmd_args.decode.served_model_name": `"qwen"`, "cmd_args.engine_version": `"0.11"`}, load: keys{"served_model_name": `"qwen"`}, look: rightServer},
 
 	{part: "engine", what: "The engine counts 1 % more output tokens than it sends", faults: "serve:miscount=1.01"},
 	{part: "engine", what: "3 % of every prompt is found in the prefix cache", faults: "serve:warm=0.03"},
@@ -49,7 +50,7 @@ var honestVariations = []planted{
 	{part: "engine", what: "The first two requests of 80 are slow", faults: "serve:cold=2", load: keys{"num_prompts": "80"}},
 	{part: "engine", what: "Each request is 20 microseconds slower", faults: "serve:slowing=20us", load: keys{"num_prompts": "80"}},
 
-	{part: "service", what: "Prefill and decode on two nodes", shape: "pd"},
+	{part: "service", what: "Prefill and decode on two nodes", shape: "pd", look: proxyWithoutErrors},
 	{part: "service", what: "Two prefill and three decode instances", shape: "replicas", load: keys{"num_prompts": "90"}},
 	{part: "service", what: "A server over two nodes on Ray", shape: "ray"},
 	{part: "service", what: "SGLang with its own client", shape: "sglang"},

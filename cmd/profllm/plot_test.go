@@ -15,6 +15,7 @@ import (
 // The sweep of vLLM itself is drawn as vLLM draws it, into files whose names say what is in them. A
 // file of another kind is not overwritten.
 func TestPlotSweepOfVLLM(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	copyTree(t, "../../pkg/interchange/testdata/sweep", filepath.Join(dir, "sweep"))
 	plot := func(args ...string) outcome { return profllm(t, dir, nil, append([]string{"plot"}, args...)...) }
@@ -57,6 +58,7 @@ func TestPlotSweepOfVLLM(t *testing.T) {
 
 // Records are drawn on the terminal, with the costs of a price that is given.
 func TestPlotRecords(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i, throughput := range []float64{1000, 2000} {
 		r := reporttest.Record(reporttest.Numbers{Throughput: throughput, TTFT: 20, Simulated: true})
@@ -81,6 +83,7 @@ func TestPlotRecords(t *testing.T) {
 
 // A PNG has no Chinese: one warning names a label and the remedy. An SVG and a terminal show it.
 func TestPlotWarnsOfBoxes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i, name := range []string{"推理/甲", "推理/乙"} {
 		r := reporttest.Record(reporttest.Numbers{Throughput: 1000, TTFT: 20})

@@ -121,7 +121,7 @@ seconds = 0
 	var said [3]outcome
 	for i := range said {
 		all.Go(func() {
-			said[i] = profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results", "--output", "json")
+			said[i] = outcomeOf(t, command(dir, nil, "rehearse", "s.toml", "--output-dir", "results", "--output", "json"))
 		})
 	}
 	all.Wait()

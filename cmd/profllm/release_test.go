@@ -26,6 +26,7 @@ const releases = "../../pkg/result/testdata/releases"
 //
 // covers: PL-D20
 func TestReleasedRuns(t *testing.T) {
+	t.Parallel()
 	if *newRelease != "" {
 		writeRelease(t, filepath.Join(releases, *newRelease))
 	}

@@ -87,10 +87,10 @@ func recordsBelow(t *testing.T, root string) map[string]string {
 // Whatever is done to runs, a collection that has an index comes to the records and
 // prints the table of one that reads everything; and it reads no run that is as it was.
 func TestCollectAgainIsRight(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	var linked [2]string // results that a run's is a link to
 	f := remembered(t, func(root string) {
 		for i := range linked {
@@ -197,10 +197,10 @@ func joined(errs ...error) error {
 
 // An index that cannot be written changes nothing.
 func TestCollectWithoutRoomForAnIndex(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	f := remembered(t, func(string) {})
 	file := filepath.Join(f.root, index.File)
 	st, err := os.Stat(file)

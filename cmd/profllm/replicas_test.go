@@ -3,19 +3,23 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/await"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/run"
 )
 
 const replicasScenario = `name = "xpyd"
@@ -30,7 +34,7 @@ replicas = 2
 replicas = 3
 [Tests.bench_cmd_args]
 num_prompts = 1500
-random_output_len = 50
+random_output_len = 10
 max_concurrency = 24
 `
 
@@ -41,6 +45,7 @@ max_concurrency = 24
 //
 // covers: PL-D8, PL-V14
 func TestSlurmReplicas(t *testing.T) {
+	t.Parallel()
 	counted := regexp.MustCompile(`^decode_1 rank 0 on node\d ended with \d+; 2 of 3 decode instances served on; (\d+) of 1500 requests failed; ` +
 		`by the counters of the other instances: ([\d.]+) requests/s of [\d.]+ ms on average before, ([\d.]+) requests/s of [\d.]+ ms on average afterwards$`)
 	detailed := regexp.MustCompile(`^decode_1 rank 0 on node\d ended with \d+; 2 of 3 decode instances served on; (\d+) of 1500 requests failed; ` +
@@ -55,11 +60,11 @@ func TestSlurmReplicas(t *testing.T) {
 		"one killed, detail": {more: "save_detailed = true\n", killed: true, says: detailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(replicasScenario+c.more), 0o644))
 			t.Cleanup(func() { profllm(t, dir, nil, "slurm", "cancel", "results") })
-			submit := command(dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--wait")
+			submit := command(dir, []string{"PROFLLM_SIM_ITL=10ms"}, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--wait")
 			require.NoError(t, submit.Start())
 			if c.killed {
 				killStep(t, dir, "decode_1")
@@ -117,7 +122,7 @@ func killStep(t *testing.T, results, role string) {
 		data, err := os.ReadFile(files[0])
 		return err == nil && strings.Contains(string(data), "client-begins")
 	}, "no client ever began")
-	time.Sleep(2 * time.Second) // the client has begun, and needs longer than this
+	awaitAnswers(t, dir, role, 100)
 	out, err := exec.Command("squeue", "-h", "-s", "-j", jobID(t, dir), "-o", "%i|%j").Output()
 	require.NoError(t, err)
 	for _, line := range strings.Split(string(out), "\n") {
@@ -127,6 +132,38 @@ func killStep(t *testing.T, results, role string) {
 		}
 	}
 	t.Fatalf("no step of %s: %s", role, out)
+}
+
+// awaitAnswers waits until the engine of a role has answered some requests.
+func awaitAnswers(t *testing.T, dir, role string, some float64) {
+	t.Helper()
+	p, err := run.ReadPlan(dir)
+	require.NoError(t, err)
+	var place run.Placement
+	require.NoError(t, run.ReadJSON(filepath.Join(dir, run.PlacementFile), &place))
+	i := slices.IndexFunc(p.Roles, func(r plan.Role) bool { return r.Name == role })
+	require.GreaterOrEqual(t, i, 0, role)
+	url := fmt.Sprintf("http://%s:%d/metrics", place.Nodes[p.Roles[i].Nodes.Offset].Addr, place.Ports[p.Roles[i].Health.Port])
+	answered := regexp.MustCompile(`(?m)^vllm:request_success_total\{.*\} (\S+)$`)
+	var seen string
+	await.True(t, func() bool {
+		got, err := http.Get(url)
+		if err != nil {
+			seen = err.Error()
+			return false
+		}
+		defer got.Body.Close()
+		text, err := io.ReadAll(got.Body)
+		require.NoError(t, err)
+		sum := 0.0
+		for _, m := range answered.FindAllSubmatch(text, -1) {
+			n, err := strconv.ParseFloat(string(m[1]), 64)
+			require.NoError(t, err)
+			sum += n
+		}
+		seen = fmt.Sprint(sum)
+		return sum >= some
+	}, "%s has answered %v requests; it has answered %s", role, some, &seen)
 }
 
 // requireSpread checks that each instance ran on the node that the record says,
@@ -159,8 +196,8 @@ func requireSpread(t *testing.T, dir string, r *result.Result) {
 //
 // covers: CD-19, PL-V29
 func TestSlurmProfiled(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "profiled"
 [[Tests]]
 id = "a"
@@ -221,6 +258,7 @@ random_output_len = 20
 //
 // covers: PL-D27
 func TestRehearseProfiledModes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs six rehearsals")
 	}

@@ -43,9 +43,10 @@ client = "profllm"
 
 // The verbs on the records of a rehearsal.
 func TestReportAndCompare(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pair.toml"), []byte(reportScenario), 0o644))
-	require.Zero(t, profllm(t, dir, nil, "rehearse", "pair.toml", "--output-dir", "results").code)
+	rehearsedPair.copyTo(t, dir)
 
 	o := profllm(t, dir, nil, "report", "results", "--html", "r.html")
 	require.Zero(t, o.code)

@@ -303,6 +303,7 @@ Tests called ` + "`TestSlurm…`" + ` run on a real Slurm (` + "`make lab-up`" +
 // Every id that a test names has a meaning, and every meaning a test. Program text
 // and documentation explain things in words instead of ids.
 func TestRequirements(t *testing.T) {
+	t.Parallel()
 	means := meanings(t)
 	named := map[requirementID]bool{}
 	for _, c := range allCovers(t) {
@@ -349,6 +350,7 @@ func strayIDs(text string) []requirementID {
 }
 
 func TestRequirementsOfAFile(t *testing.T) {
+	t.Parallel()
 	const source = `package x
 
 // covers: PL-S5, CD-012

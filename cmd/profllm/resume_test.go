@@ -14,6 +14,7 @@ import (
 
 // What is measured once more although its numbers are there is said, with the reason.
 func TestRepeatedLoadsAreTold(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}

@@ -33,6 +33,7 @@ func readSearch(t *testing.T, dir string) (d runner.Document) {
 
 // profllm's client measures each load of a search.
 func TestBenchSearch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"bench", "search", "--base-url", searchServer(t), "--model", "m", "--random-input-len", "8",
 		"--random-output-len", "4", "--limit", "median_ttft_ms=1e9", "--limit", "median_e2el_ms=1e9", "--start", "1", "--max", "4",
@@ -71,6 +72,7 @@ END
 
 // Another client is started for each load, with vLLM's flags for the load and the result.
 func TestBenchSearchWithAnotherClient(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(searchClient), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sla.json"), []byte(`[{"p99_ttft_ms": "<=500"}]`), 0o644))
@@ -92,6 +94,7 @@ func TestBenchSearchWithAnotherClient(t *testing.T) {
 }
 
 func TestBenchSearchMistakes(t *testing.T) {
+	t.Parallel()
 	for want, args := range map[string][]string{
 		"missing flags: --limit or --sla-params": {}, "want KEY=VALUE": {"--limit", "p99_ttft_ms"},
 		"--max is 4, but min is 9":                 {"--limit", "p99_ttft_ms=5", "--min", "9", "--max", "4"},
@@ -113,6 +116,7 @@ func TestBenchSearchMistakes(t *testing.T) {
 
 // A number of requests that is the default of other commands is still one that was asked for.
 func TestBenchSearchTakesThousandPrompts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := profllm(t, dir, nil, "bench", "search", "--base-url", searchServer(t), "--model", "m", "--random-input-len", "8",
 		"--random-output-len", "1", "--limit", "median_ttft_ms=1e9", "--start", "64", "--max", "64", "--min", "64", "--probes", "1",
@@ -124,6 +128,7 @@ func TestBenchSearchTakesThousandPrompts(t *testing.T) {
 
 // What the system refuses is no mistake of the command line.
 func TestBenchSearchWithoutAFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644))
 	o := profllm(t, dir, nil, "bench", "search", "--base-url", searchServer(t), "--model", "m", "--limit", "median_ttft_ms=1e9",
@@ -134,6 +139,7 @@ func TestBenchSearchWithoutAFolder(t *testing.T) {
 
 // A search of a simulated server says so wherever its numbers are, also outside of a job.
 func TestBenchSearchOfASimulatedServer(t *testing.T) {
+	t.Parallel()
 	address, env := fastServer(t)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(searchClient), 0o755))
@@ -155,6 +161,7 @@ func TestBenchSearchOfASimulatedServer(t *testing.T) {
 
 // Searches of several servers compete if their loads differ in nothing but the server's address.
 func TestSearchesThatCompete(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	text := strings.Replace(searchClient, "-le 11", `-le "$EDGE"`, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "client"), []byte(text), 0o755))

@@ -116,12 +116,16 @@ type watcher struct {
 	argv     map[string]bool // arguments of processes with a canary among them
 	environ  map[string]bool // of processes with a canary in their environment
 	looks    int
+	enough   string // a file that is made after some looks, if it has a name
 	stop     chan struct{}
 	finished sync.WaitGroup
 }
 
-func (c *canaries) watch() *watcher {
-	w := &watcher{argv: map[string]bool{}, environ: map[string]bool{}, stop: make(chan struct{})}
+// someLooks is how often a watcher looks at least.
+const someLooks = 6
+
+func (c *canaries) watch(enough string) *watcher {
+	w := &watcher{argv: map[string]bool{}, environ: map[string]bool{}, enough: enough, stop: make(chan struct{})}
 	mark := []byte(c.mark)
 	w.finished.Go(func() {
 		for {
@@ -150,7 +154,9 @@ func (c *canaries) watch() *watcher {
 				}
 				w.mu.Unlock()
 			}
-			w.looks++
+			if w.looks++; w.looks == someLooks && w.enough != "" {
+				_ = os.WriteFile(w.enough, nil, 0o644) // ends misses it
+			}
 		}
 	})
 	return w
@@ -162,7 +168,7 @@ func (w *watcher) ends(t *testing.T, needs func(process string) bool) {
 	t.Helper()
 	close(w.stop)
 	w.finished.Wait()
-	require.Greater(t, w.looks, 5)
+	require.GreaterOrEqual(t, w.looks, someLooks)
 	require.Empty(t, w.argv)
 	seen := slices.Sorted(maps.Keys(w.environ))
 	require.NotEmpty(t, seen, "who needs it has it")
@@ -231,8 +237,8 @@ func (c *canaries) check(t *testing.T, dir string) {
 //
 // covers: PL-D10, PL-G9, PL-S29, CTR-8
 func TestSlurmSecrets(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	c := newCanaries(t)
 	c.write(t, dir, 60)
 	slurmFiles := filepath.Dir(os.Getenv("SLURM_CONF"))
@@ -255,7 +261,7 @@ func TestSlurmSecrets(t *testing.T) {
 		"a/0: a secret is not set in this shell: PLANTED, PLANTED_HARD\n\thint: export PLANTED=…")
 	require.NoFileExists(t, filepath.Join(d, "intent-2.json"))
 
-	w := c.watch()
+	w := c.watch("")
 	shell := command(dir, c.env, "slurm", "resume", filepath.Dir(filepath.Dir(d)))
 	out, err := shell.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -304,6 +310,7 @@ func TestSlurmSecrets(t *testing.T) {
 //
 // covers: PL-D10
 func TestRehearseSecrets(t *testing.T) {
+	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()
 	c := newCanaries(t)
 	c.write(t, dir, 40)
@@ -311,7 +318,7 @@ func TestRehearseSecrets(t *testing.T) {
 	require.Equal(t, exitNotSubmit, o.code)
 	require.Contains(t, o.stderr, "a secret is not set in this shell: PLANTED, PLANTED_HARD")
 
-	w := c.watch()
+	w := c.watch("")
 	o = profllm(t, dir, append(c.env, "TMPDIR="+temp), "rehearse", "s.toml")
 	require.Equal(t, exitOK, o.code)
 	require.NotContains(t, o.stdout+o.stderr, c.mark)
@@ -325,13 +332,14 @@ func TestRehearseSecrets(t *testing.T) {
 //
 // covers: PL-D10
 func TestSlurmSecretsOfKilledJobs(t *testing.T) {
+	t.Parallel()
 	for name, kill := range map[string]func(t *testing.T, id string){
 		"cancelled by hand": func(t *testing.T, id string) { scancel(t, id) },
 		"killed":            func(t *testing.T, id string) { scancel(t, "--signal=KILL", "--full", id) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			c := newCanaries(t)
 			c.write(t, dir, 100000)
 			require.Equal(t, exitOK,
@@ -361,8 +369,8 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 //
 // covers: PL-D10, PL-S12
 func TestSlurmSecretsOfARequeuedSequence(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 [[Tests]]
 id = "a"
@@ -398,6 +406,7 @@ extra_env_vars.A = { env = "TOKEN" }
 //
 // covers: PL-S29, PL-S33, PL-G9
 func TestSlurmExport(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		slurm     string
 		has, lack []string
@@ -411,8 +420,8 @@ func TestSlurmExport(t *testing.T) {
 		"sbatch's setting": {`sbatch_args = ["--export=ALL,ASKED=x"]`, []string{"\nASKED=x\n", "\nUNASKED=c4n4ry"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 [[Tests]]
 id = "a"
@@ -442,6 +451,7 @@ cmd_args.cmd = "env; echo $NAMED, see"
 //
 // covers: PL-D10
 func TestSecretsAreForgottenLater(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 [[Tests]]
@@ -481,6 +491,7 @@ extra_env_vars.A = { env = "TOKEN" }
 //
 // covers: CTR-8, PL-D10
 func TestContainerSecrets(t *testing.T) {
+	t.Parallel()
 	c := newCanaries(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, run.SecretDir), 0o700))
@@ -488,7 +499,7 @@ func TestContainerSecrets(t *testing.T) {
 	for _, runtime := range []string{"docker", "podman", "apptainer", "enroot"} {
 		notes, bin := t.TempDir(), t.TempDir()
 		stand := "#!/bin/bash\ncat /proc/$$/cmdline >" + notes + "/argv-$1\ncat /proc/$$/environ >" + notes +
-			"/environ-$1\nsleep 0.5\n"
+			"/environ-$1\nuntil [ -e " + notes + "/enough ]; do sleep 0.02; done\n"
 		if runtime == "enroot" { // its lines cannot hold the value, which its command script restores
 			stand = strings.Replace(stand, "cat /proc/$$/environ",
 				"sed -i 's|/.profllm|"+binary+"|' \"$3\"\nsh \"$3\" cat /proc/self/environ", 1)
@@ -496,14 +507,14 @@ func TestContainerSecrets(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
 		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary,
 			"job", "contain", "--runtime=" + runtime, "--env=TOKEN", "--env=KEY", "--step=serve", "PLAIN=a b", "--"}
-		w := c.watch()
+		w := c.watch(notes + "/enough")
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
 			append(args, "image", "command")...)
 		require.Equal(t, exitOK, o.code)
 		w.ends(t, func(p string) bool {
 			return strings.Contains(p, " job contain ") ||
 				strings.HasPrefix(p, `/bin/sh -c trap "" TERM; exec "$@" sh `+bin) ||
-				strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.5") ||
+				strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.02") ||
 				strings.HasPrefix(p, "cat /proc/") || strings.Contains(p, "/rc cat /proc/") ||
 				strings.Contains(p, " job exec --run . -- cat /proc/") || strings.HasPrefix(p, "sed -i ")
 		})
@@ -528,6 +539,7 @@ func TestContainerSecrets(t *testing.T) {
 //
 // covers: PL-D10
 func TestSlurmSecretsOfBatches(t *testing.T) {
+	t.Parallel()
 	const entry = `[[Tests]]
 id = "%[1]s"
 test_template_name = "BashCmd"
@@ -555,8 +567,8 @@ TOKEN = { env = "FIRST" }
 	}{"one allocation": {two(`export = "ALL"`), []string{"--single-sbatch"}}, "jobs": {two(""), nil},
 		"array": {points, nil}} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			mark := newCanaries(t).mark
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte("name = \"s\"\n"+x.tests), 0o644))
 			env := []string{"FIRST=" + mark + "-one", "SECOND=" + mark + "-two"}

@@ -94,6 +94,7 @@ func awaitEngine(t *testing.T, env []string) {
 //
 // covers: SRV-15, SRV-16, SRV-19, HLT-1, SIG-1, LRES-1, LRES-2, LRES-3
 func TestServe(t *testing.T) {
+	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "Ctrl-C": syscall.SIGINT} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,6 +171,7 @@ func TestServeBehindTheProxy(t *testing.T) {
 //
 // covers: SRV-19, LRES-3
 func TestServeKilled(t *testing.T) {
+	t.Parallel()
 	for name, up := range map[string]bool{"while they start": false, "when they are up": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,6 +202,7 @@ func TestServeKilled(t *testing.T) {
 //
 // covers: SRV-19, HLT-3, SIG-7
 func TestServeFails(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		faults string
 		says   []string

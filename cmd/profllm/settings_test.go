@@ -45,10 +45,10 @@ header = "X-Api-Key=CANARY"
 //
 // covers: PL-D11
 func TestSecretsInSettings(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}
-	t.Parallel()
 	const canary = "c4n4ry77"
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(strings.ReplaceAll(openly, "CANARY", canary)),

@@ -15,6 +15,7 @@ import (
 // The states of runs that measure points of a sweep have their settings; a run that is none
 // has no such column.
 func TestStatesOfPointsShowSettings(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	write := func(place string, p *plan.Plan) string {
 		dir := filepath.Join(root, place)

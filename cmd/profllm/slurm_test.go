@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/programtest"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -35,11 +37,9 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "profllm")
-	build := exec.Command("go", "build", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build profllm: %v\n%s", err, out)
+	binary, err = programtest.Build(dir, os.Environ())
+	if err := errors.Join(err, runInParallel()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -58,6 +58,7 @@ func lab(t *testing.T) string {
 		}
 		t.Skip(why)
 	}
+	labSlots.takeFor(t)
 	dir := t.TempDir()
 	copyFile(t, "../../examples/slurm-lab/site.toml", filepath.Join(dir, "site.toml"))
 	return dir
@@ -79,16 +80,34 @@ type outcome struct {
 // profllm runs the program in dir with a fast simulated engine.
 func profllm(t *testing.T, dir string, env []string, args ...string) outcome {
 	t.Helper()
-	cmd := command(dir, env, args...)
+	if simulates(args) {
+		rehearsalSlots.take()
+		defer rehearsalSlots.give()
+	}
+	return outcomeOf(t, command(dir, env, args...))
+}
+
+// outcomeOf runs a command of profllm.
+func outcomeOf(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {
 		t.Fatal(err)
 	}
-	t.Logf("profllm %s: exit %d\n%s%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), stdout.String(),
-		stderr.String())
+	t.Logf("profllm %s: exit %d\n%s%s", strings.Join(cmd.Args[1:], " "), cmd.ProcessState.ExitCode(),
+		beginning(stdout.String()), beginning(stderr.String()))
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// beginning is what a log keeps of an output.
+func beginning(text string) string {
+	const most = 20_000
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s\n… and %d bytes more\n", text[:most], len(text)-most)
 }
 
 func command(dir string, env []string, args ...string) *exec.Cmd {
@@ -191,8 +210,8 @@ func stepNodes(t *testing.T, job string) map[string][]string {
 //
 // covers: CD-12, CD-14, CD-33, CD-35, CD-44, PL-S5, PL-S31, PL-S32, PL-S37
 func TestSlurmTopologies(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	scenario, err := filepath.Abs("../../scenarios/topologies.toml")
 	require.NoError(t, err)
 	o := profllm(t, dir, []string{"SBATCH_PARTITION=small", "SLURM_NTASKS=7"}, "slurm", "submit", "--simulate",
@@ -238,6 +257,9 @@ func requirePlaced(t *testing.T, dir string, p *plan.Plan) {
 	requireNoLeftovers(t, r.Slurm.JobID)
 }
 
+// slowTokens is for loads that go on until something ends them: they need not use the machine.
+const slowTokens = "PROFLLM_SIM_ITL=40ms"
+
 const faultScenario = `name = "fault"
 [[Tests]]
 id = "a"
@@ -273,6 +295,7 @@ func requireBeforeDeadline(t *testing.T, dir string, r *result.Result) {
 
 // covers: CD-16, CD-43, PL-S4, PL-S36, PL-S39, PL-D8, PL-V1, PL-V4, PL-V5, SM-8
 func TestSlurmFaults(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		faults        string
 		disaggregated bool
@@ -312,8 +335,8 @@ func TestSlurmFaults(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			writeScenario(t, dir, "5m", c.disaggregated, 300)
 			o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=" + c.faults, "PROFLLM_SIM_ITL=5ms"},
 				"slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--wait")
@@ -346,10 +369,10 @@ func waitAnswers(t *testing.T, dir string) {
 
 // covers: PL-S34, PL-S40, CD-36
 func TestSlurmCancel(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	writeScenario(t, dir, "5m", true, 5000)
-	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml")
+	o := profllm(t, dir, []string{slowTokens}, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml")
 	require.Equal(t, exitOK, o.code)
 	d := only(t, dir)
 	await.Text(t, filepath.Join(d, "events.jsonl"), "all-ready")
@@ -366,10 +389,10 @@ func TestSlurmCancel(t *testing.T) {
 
 // covers: PL-S35
 func TestSlurmTimeLimit(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	writeScenario(t, dir, "60s", false, 20000)
-	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--wait")
+	o := profllm(t, dir, []string{slowTokens}, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml", "--wait")
 	require.Equal(t, exitJobFailed, o.code)
 	d := only(t, dir)
 	r := readResult(t, d)
@@ -384,6 +407,7 @@ func TestSlurmTimeLimit(t *testing.T) {
 //
 // covers: PL-S20, PL-S21, PL-S22, PL-D2
 func TestSlurmSubmitKilled(t *testing.T) {
+	t.Parallel()
 	real, err := exec.LookPath("sbatch")
 	if err != nil {
 		lab(t)
@@ -395,8 +419,8 @@ func TestSlurmSubmitKilled(t *testing.T) {
 	} {
 		for _, again := range []string{"submit", "resume"} {
 			t.Run(name+"/"+again, func(t *testing.T) {
-				dir := lab(t)
 				t.Parallel()
+				dir := lab(t)
 				bin := filepath.Join(dir, "bin")
 				require.NoError(t, os.Mkdir(bin, 0o755))
 				called, goOn := filepath.Join(dir, "called"), filepath.Join(dir, "go-on")
@@ -465,8 +489,8 @@ func settling(t *testing.T, cmd *exec.Cmd, goOn string) outcome {
 
 // What dry-run prints on a machine without any Slurm is what sbatch gets.
 func TestSlurmDryRunIsTheTruth(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	writeScenario(t, dir, "5m", true, 20)
 	at := []string{"--simulate", "--system", "site.toml", "--time", "2026-01-02T03:04:05Z", "s.toml"}
 	dry := profllm(t, dir, []string{"PATH=/nowhere", "SLURM_CONF=/nowhere"},
@@ -489,8 +513,8 @@ func TestSlurmDryRunIsTheTruth(t *testing.T) {
 //
 // covers: CD-24, CD-45
 func TestSlurmRefusal(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	writeScenario(t, dir, "5m", false, 20)
 	text, err := os.ReadFile(filepath.Join(dir, "s.toml"))
 	require.NoError(t, err)

@@ -46,7 +46,6 @@ func searchKnobs(itl string) []string {
 func slurmSearch(t *testing.T, limit, itl string, flags ...string) (dir, runDir string, o outcome) {
 	t.Helper()
 	dir = lab(t)
-	t.Parallel()
 	text := strings.Replace(searchScenario, "LIMIT", limit, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
 	o = profllm(t, dir, searchKnobs(itl),
@@ -57,6 +56,7 @@ func slurmSearch(t *testing.T, limit, itl string, flags ...string) (dir, runDir 
 // A search in a job finds the edge of the server. The record has the answer and the numbers at the
 // highest load that holds, and the report has the sentence.
 func TestSlurmSearch(t *testing.T) {
+	t.Parallel()
 	dir, d, o := slurmSearch(t, "9m", "50ms", "--wait")
 	require.Equal(t, exitOK, o.code)
 	r := readResult(t, d)
@@ -78,6 +78,7 @@ func TestSlurmSearch(t *testing.T) {
 // A search whose job is cancelled has no answer, and what it measured is kept. Resumed, it searches
 // again, on a new start of the server.
 func TestSlurmSearchCancelled(t *testing.T) {
+	t.Parallel()
 	dir, d, o := slurmSearch(t, "9m", "50ms")
 	require.Equal(t, exitOK, o.code)
 	first := jobID(t, d)
@@ -100,6 +101,7 @@ func TestSlurmSearchCancelled(t *testing.T) {
 
 // A search that its job's time limit ends has no answer, which makes the run invalid.
 func TestSlurmSearchTimeLimit(t *testing.T) {
+	t.Parallel()
 	_, d, o := slurmSearch(t, "60s", "200ms", "--wait")
 	require.Equal(t, exitJobFailed, o.code)
 	r := readResult(t, d)

@@ -128,14 +128,14 @@ func TestRehearsalRefusesWhatItCannotPlant(t *testing.T) {
 
 // A server that never gets ready ends the rehearsal, whatever its test allows it.
 func TestNeverReadyEnds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for a minute")
 	}
-	t.Parallel()
 	dir := writeSpeed(t, speedScenario)
 	begun := time.Now()
-	o := profllm(t, dir, []string{"PROFLLM_SIM_FAULTS=serve:never-ready"}, "rehearse", "s.toml", "--output-dir",
-		"results")
+	o := outcomeOf(t, command(dir, []string{"PROFLLM_SIM_FAULTS=serve:never-ready"}, "rehearse", "s.toml", "--output-dir",
+		"results")) // without a slot: for a minute, it does nothing
 	require.Equal(t, exitJobFailed, o.code)
 	require.GreaterOrEqual(t, time.Since(begun), campaign.ReadyLimit)
 	require.Contains(t, o.stderr, "rehearsal of 1 run: about 62 s")
@@ -145,6 +145,7 @@ func TestNeverReadyEnds(t *testing.T) {
 
 // On a terminal one line says how far the rehearsal is; what is said meanwhile goes above.
 func TestProgressLine(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	l := progressLine{&terminal.StatusLine{Text: &b, Device: &b, Columns: 30}, true, time.Now}
 	l.show(campaign.LocalProgress{Over: 1, Of: 3, Left: 41 * time.Second})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -17,7 +16,7 @@ import (
 )
 
 // stageSite is a folder with a system file, a scenario, and a fake enroot on PATH.
-func stageSite(t *testing.T, more string) (dir string, profllm func(args ...string) (int, string, string)) {
+func stageSite(t *testing.T, more string) (dir string, call func(args ...string) (int, string, string)) {
 	t.Helper()
 	dir = t.TempDir()
 	write := func(name, text string, mode os.FileMode) {
@@ -30,12 +29,9 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 	// A squashfs header: 96 bytes, and bytes_used says so.
 	write("bin/enroot", "#!/bin/bash\n[[ -e "+dir+"/fail ]] && { echo 401 >&2; exit 1; }\n"+
 		`{ printf hsqs; head -c 36 /dev/zero; printf '\x60\0\0\0\0\0\0\0'; head -c 48 /dev/zero; } >"$3"`+"\n", 0o755)
-	t.Setenv("PATH", dir+"/bin:/usr/bin:/bin")
 	return dir, func(args ...string) (int, string, string) {
-		var stdout, stderr bytes.Buffer
-		code := execute(t.Context(), append([]string{"profllm"}, args...), os.Environ(), strings.NewReader(""), &stdout,
-			&stderr)
-		return code, stdout.String(), stderr.String()
+		o := profllm(t, ".", []string{"PATH=" + dir + "/bin:/usr/bin:/bin"}, args...)
+		return o.code, o.stdout, o.stderr
 	}
 }
 
@@ -44,6 +40,7 @@ func stageSite(t *testing.T, more string) (dir string, profllm func(args ...stri
 //
 // covers: PL-G4
 func TestNotStagedIsNoted(t *testing.T) {
+	t.Parallel()
 	dir, profllm := stageSite(t, "")
 	site, scenario := "--system="+dir+"/site.toml", dir+"/s.toml"
 	const note = "note: image nvcr.io#nvidia/vllm:26.01 is not staged: a node without the image fetches it inside the job"
@@ -85,6 +82,7 @@ func TestNotStagedIsNoted(t *testing.T) {
 
 // covers: PL-D24, PL-G3
 func TestStage(t *testing.T) {
+	t.Parallel()
 	dir, profllm := stageSite(t, "cache_docker_images_locally = true\n")
 	site, scenario := "--system="+dir+"/site.toml", dir+"/s.toml"
 	sqsh := dir + "/install/nvcr.io_nvidia__vllm__26.01.sqsh"
@@ -149,6 +147,7 @@ func TestStage(t *testing.T) {
 }
 
 func TestImageVerbs(t *testing.T) {
+	t.Parallel()
 	dir, profllm := stageSite(t, "")
 	site := "--system=" + dir + "/site.toml"
 	code, stdout, stderr := profllm("image", "stage", "vllm/vllm-openai:v1", site, "--image-size=0", "--output=json")
@@ -178,6 +177,7 @@ func TestImageVerbs(t *testing.T) {
 //
 // covers: CD-8
 func TestStageForHooks(t *testing.T) {
+	t.Parallel()
 	dir, profllm := stageSite(t, "")
 	require.NoError(t, os.Mkdir(dir+"/hook", 0o755))
 	require.NoError(t, os.WriteFile(dir+"/hook/h.toml", []byte(`name = "h"

@@ -18,8 +18,8 @@ import (
 //
 // covers: CD-40, CD-44
 func TestSlurmSteps(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	scenario, err := filepath.Abs("../../scenarios/steps.toml")
 	require.NoError(t, err)
 	o := profllm(t, dir, nil, "slurm", "submit", "--simulate", "--system", "site.toml", scenario, "--wait")
@@ -69,6 +69,7 @@ echo "# Out of bounds values : 0 OK"
 //
 // covers: CD-40, CD-43, CD-44, PL-S5
 func TestSlurmStepOutcomes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		test  string
 		code  int
@@ -114,8 +115,8 @@ func TestSlurmStepOutcomes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := lab(t)
 			t.Parallel()
+			dir := lab(t)
 			bin := filepath.Join(dir, "bin")
 			require.NoError(t, os.Mkdir(bin, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(bin, "all_reduce_perf_mpi"), []byte(allReduce), 0o755))
@@ -142,6 +143,7 @@ func TestSlurmStepOutcomes(t *testing.T) {
 
 // A rehearsal needs neither image, nor MPI, nor GPUs.
 func TestRehearseSteps(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	scenario, err := filepath.Abs("../../scenarios/steps.toml")
 	require.NoError(t, err)
@@ -156,6 +158,7 @@ func TestRehearseSteps(t *testing.T) {
 // The pids that the script hands on are those of the sruns: a signal to a shell around
 // one would end nothing where Slurm's controller has forgotten the step.
 func TestPIDsAreThoseOfSruns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "templates", "slurm"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "templates", "slurm", "pids.block.tmpl"),

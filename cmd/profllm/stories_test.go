@@ -15,6 +15,7 @@ import (
 // and what they print. "exits CODE profllm …" runs a command and compares its exit code.
 // A rehearsal in a story is fast: a token takes 2 ms.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	definitions, err := filepath.Abs("../../pkg/planner/testdata/format/conf")
 	require.NoError(t, err)
 	testscript.Run(t, testscript.Params{

@@ -156,8 +156,8 @@ func startReading(t *testing.T, cmd *exec.Cmd) (stderr *bufio.Scanner, code func
 //
 // covers: PL-S14
 func TestSlurmJobThatNeverStarts(t *testing.T) {
-	dir := lab(t)
 	t.Parallel()
+	dir := lab(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(`name = "s"
 [[Tests]]
 id = "a"

@@ -30,6 +30,7 @@ import (
 //
 // covers: BEN-3
 func TestScenarioOfSuites(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}

@@ -13,6 +13,7 @@ import (
 
 // What Slurm's programs complain of is told whole, once, and not in the table.
 func TestLongReasons(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	complaint := "squeue: exit status 1: " + strings.Repeat("no host ", 20) + "at all"
 	states := map[string]run.State{}

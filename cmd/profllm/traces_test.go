@@ -104,6 +104,7 @@ func TestRehearseTraced(t *testing.T) {
 
 // What opens a report of nsys is printed with its path, quoted for a shell.
 func TestProfileOfNsys(t *testing.T) {
+	t.Parallel()
 	dir, size, rank := filepath.Join(t.TempDir(), "it's"), 2.5, 0
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	r := records.Run{Dir: dir, Result: &result.Result{Profiling: &result.Profiling{Traces: []result.Trace{
@@ -127,6 +128,7 @@ func TestProfileOfNsys(t *testing.T) {
 
 // A run without a profiler has no traces, which is no error.
 func TestProfileOfNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "result.json"), []byte(`{"schema":"`+result.SchemaV1+`"}`), 0o644))
 	o := profllm(t, dir, nil, "profile", dir)

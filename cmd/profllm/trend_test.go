@@ -23,8 +23,7 @@ import (
 // that they are measured and had these throughputs; each with its plan and record only.
 func nightsAt(t *testing.T, dir string, simulated bool, throughputs ...float64) {
 	t.Helper()
-	template, err := rehearsed()
-	require.NoError(t, err)
+	template := rehearsedDemo.made(t)
 	for i, x := range throughputs {
 		root := filepath.Join(dir, fmt.Sprintf("demo_2026-01-%02d_03-00-00", i+1))
 		for _, test := range []string{"aggregated", "disaggregated"} {

@@ -47,10 +47,8 @@ type live struct {
 
 func newLive(t *testing.T) *live {
 	t.Helper()
-	template, err := rehearsed()
-	require.NoError(t, err)
 	root := filepath.Join(t.TempDir(), "results")
-	require.NoError(t, os.CopyFS(root, os.DirFS(template)))
+	require.NoError(t, os.CopyFS(root, os.DirFS(rehearsedDemo.made(t))))
 	asOnSlurm(t, root)
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "aggregated")))
 	l := &live{t: t, dir: filepath.Join(root, "disaggregated", "0"), slurm: fakeSlurm(t)}
@@ -106,6 +104,7 @@ func (l *live) job(queue, acct string) {
 func (l *live) env() []string { return withSlurm(l.slurm) }
 
 func TestWatchOnce(t *testing.T) {
+	t.Parallel()
 	l := newLive(t)
 	l.add(run.EventFile, l.events[0]) // prefill is ready
 	l.add("logs/decode-0.log",
@@ -165,6 +164,7 @@ func TestWatchOnce(t *testing.T) {
 // Without a path runs are looked for where submit put them: below --output-dir, or
 // the output_path of the system file, by its flag or by its variable.
 func TestStatusLooksWhereSubmitWrites(t *testing.T) {
+	t.Parallel()
 	l := newLive(t)
 	results := filepath.Dir(filepath.Dir(filepath.Dir(l.dir)))
 	elsewhere := t.TempDir()
@@ -200,6 +200,7 @@ func TestStatusLooksWhereSubmitWrites(t *testing.T) {
 
 // A pipe gets a line for each change, with its time; the end is that of --wait.
 func TestWatchPiped(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		acct string
 		code int
@@ -277,6 +278,7 @@ random_output_len = 4
 }
 
 func TestViewInPlace(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	a := &app{stdout: &out, now: time.Now}
 	v := &view{app: a, cols: 30, rows: 5, colours: true}

@@ -22,6 +22,7 @@ import (
 //
 // covers: PL-F9, PL-F7
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	site := string(conf.Local) + `
 [[signatures]]
@@ -91,6 +92,7 @@ random_output_len = 4
 
 // A scenario's file is neither a run nor a log, whatever is to be known of its runs.
 func TestDefinitionInThePlaceOfRuns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	files := map[string]string{
 		"s.toml": "name = 'small'\n[[Tests]]\nid = 'a'\n", "site.toml": string(conf.Local), "cut.toml": "name = ",
@@ -124,6 +126,7 @@ func TestDefinitionInThePlaceOfRuns(t *testing.T) {
 
 // What to do of a cancelled rehearsal is no command that refuses rehearsals.
 func TestWhyOfACancelledRehearsal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"),
 		[]byte("name = 's'\n[[Tests]]\nid = 'a'\ntest_template_name = 'vllm'\n"+

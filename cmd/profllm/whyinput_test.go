@@ -59,6 +59,7 @@ func TestWhyOfNoLog(t *testing.T) {
 }
 
 func TestIsText(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		"":                                true,
 		"INFO a\r\n":                      true,

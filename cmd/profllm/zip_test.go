@@ -13,6 +13,7 @@ import (
 // A sweep whose lists are paired, one with a value twice, has the pairs in its tables, goes
 // on with the pairs that are left, and is over when all were tried.
 func TestSweepOfPairsContinues(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs a rehearsal")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -43,6 +44,7 @@ var headlineKeys = []struct {
 //
 // covers: PL-V1
 func TestUnreadableNumbers(t *testing.T) {
+	racetest.Alone(t)
 	for _, c := range headlineKeys {
 		data, err := os.ReadFile("../bench/" + c.from)
 		require.NoError(t, err)
@@ -69,6 +71,7 @@ func TestUnreadableNumbers(t *testing.T) {
 //
 // covers: PL-V8
 func TestKeysTwice(t *testing.T) {
+	racetest.Alone(t)
 	for _, c := range headlineKeys {
 		data, err := os.ReadFile("../bench/" + c.from)
 		require.NoError(t, err)

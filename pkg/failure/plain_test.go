@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
 )
 
@@ -43,6 +44,7 @@ func contains(text, part string) bool {
 
 // covers: PL-F1, PL-F7, PL-F11
 func TestPlainLogs(t *testing.T) {
+	racetest.Alone(t)
 	data, err := os.ReadFile("testdata/plain/index.json")
 	require.NoError(t, err)
 	var list []plainLogs

@@ -12,6 +12,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -38,6 +39,7 @@ func realLogs(t testing.TB) []realLog {
 
 // covers: PL-F1, PL-F3, PL-F7, PL-F10, PL-F13, U-25
 func TestRealFailures(t *testing.T) {
+	racetest.Alone(t)
 	files, err := filepath.Glob("testdata/real/*.log")
 	require.NoError(t, err)
 	list := realLogs(t)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/internal/racetest"
 )
 
 // covers: PL-F10
@@ -62,6 +64,7 @@ func TestRequired(t *testing.T) {
 }
 
 func FuzzFilter(f *testing.F) {
+	racetest.Alone(f)
 	tab, err := Builtin()
 	require.NoError(f, err)
 	for _, e := range tab.entries {

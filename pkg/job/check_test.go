@@ -2,12 +2,11 @@ package job
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -83,46 +82,36 @@ func TestCheckWaitsForLogsOfOtherNodes(t *testing.T) {
 	step := func(offset, count int) []plan.Load {
 		return []plan.Load{{Clients: []plan.Step{{Name: "nccl", Nodes: plan.Slice{Offset: offset, Count: count}}}}}
 	}
-	check := func(j *testJob, meanwhile func()) (time.Duration, error) {
-		start := time.Now()
-		go meanwhile()
-		err := j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth)
-		return time.Since(start), err
-	}
 	const good = "# Avg bus bandwidth    : 1\n"
-
-	j := newJob(t)
-	j.plan.Loads = step(0, 2)
-	j.save(t)
-	j.log(t, "logs/nccl-0.log", "")
-	took, err := check(j, func() {
-		time.Sleep(2 * poll)
-		late := j.path("late") // renamed, so that no look finds it empty
-		if err := errors.Join(os.WriteFile(late, []byte(good), 0o644),
-			os.Rename(late, j.path("logs/nccl-1.log"))); err != nil {
-			t.Error(err)
-		}
-	})
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, took, 2*poll)
-
-	j = newJob(t)
-	j.plan.Loads, j.late = step(0, 2), 3*poll
-	j.save(t)
-	j.log(t, "logs/nccl-0.log", "")
-	took, err = check(j, func() {})
-	require.ErrorIs(t, err, ErrNoMatch)
-	require.GreaterOrEqual(t, took, 3*poll)
-
-	for name, loads := range map[string][]plan.Load{"all are there": step(0, 2), "the first node's": step(0, 1)} {
-		j = newJob(t)
-		j.plan.Loads, j.late = loads, time.Hour
-		j.save(t)
-		for rank := range loads[0].Clients[0].Tasks() {
-			j.log(t, fmt.Sprintf("logs/nccl-%d.log", rank), "")
-		}
-		_, err = check(j, func() {})
-		require.ErrorIs(t, err, ErrNoMatch, name)
+	for name, c := range map[string]struct {
+		loads []plan.Load
+		logs  map[string]string
+		later string // the log that shows up after two looks
+		took  time.Duration
+		err   error
+	}{
+		"the other node's log comes late":     {step(0, 2), map[string]string{"nccl-0": ""}, "nccl-1", 2 * poll, nil},
+		"the other node's log never comes":    {step(0, 2), map[string]string{"nccl-0": ""}, "", lateFiles + poll, ErrNoMatch},
+		"all are there":                       {step(0, 2), map[string]string{"nccl-0": "", "nccl-1": ""}, "", 0, ErrNoMatch},
+		"there is no log but the first one's": {step(0, 1), map[string]string{"nccl-0": ""}, "", 0, ErrNoMatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := newJob(t)
+				j.plan.Loads = c.loads
+				j.save(t)
+				for log, text := range c.logs {
+					j.log(t, "logs/"+log+".log", text)
+				}
+				if c.later != "" {
+					time.AfterFunc(2*poll-time.Nanosecond, func() { j.log(t, "logs/"+c.later+".log", good) })
+				}
+				start := time.Now()
+				err := j.Check(t.Context(), "nccl", "logs/nccl-%t.log", bandwidth)
+				require.ErrorIs(t, err, c.err)
+				require.Equal(t, c.took, time.Since(start))
+			})
+		})
 	}
 }
 

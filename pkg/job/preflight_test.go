@@ -359,9 +359,9 @@ func TestEndGuard(t *testing.T) {
 	j := newJob(t)
 	j.grace = 100 * time.Millisecond
 	p, _ := startProcess(t, guardStep, "bash", "-c",
-		"trap 'echo told >"+j.path("told")+"; ' USR1; while :; do sleep 0.01; done")
+		"trap 'echo told >"+j.path("told")+"; ' USR1; echo >"+j.path("listens")+"; while :; do sleep 0.01; done")
 	slurm.PutStep(slurmtest.Step{ID: "60.0", Name: guardStep, PID: p.PID})
-	time.Sleep(100 * time.Millisecond)
+	await.File(t, j.path("listens"))
 	j.EndGuard(t.Context(), p.PID)
 	await.True(t, func() bool { return !alive(p.PID) }, "process %d ends", p.PID)
 	require.Equal(t, [][]string{{"--signal=KILL", "60.0"}}, slurm.Calls("scancel"))

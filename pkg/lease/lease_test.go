@@ -85,8 +85,7 @@ func alone(path string) error {
 	if err != nil {
 		return fmt.Errorf("not alone: %w", err)
 	}
-	time.Sleep(time.Millisecond)
-	return errors.Join(f.Close(), os.Remove(path))
+	return errors.Join(f.Sync(), f.Close(), os.Remove(path))
 }
 
 // actor is a command and its streams.

@@ -3,6 +3,7 @@ package query_test
 import (
 	"testing"
 
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/query/querytest"
 )
@@ -11,5 +12,6 @@ import (
 //
 // covers: API-6
 func TestNaive(t *testing.T) {
+	racetest.Alone(t)
 	querytest.Run(t, func(_ *testing.T, runs []query.Run) query.Engine { return query.Naive(runs) })
 }

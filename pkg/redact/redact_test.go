@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -281,6 +282,7 @@ func TestValueBehindABackslash(t *testing.T) {
 // A line is read in a time that grows with its length, whatever it repeats:
 // where it grew with the square, one of these took minutes.
 func TestLongLines(t *testing.T) {
+	racetest.Alone(t)
 	for _, part := range []string{`token:[`, `token:{"`, `token:{env:`, `token=`, `auth:`, `\`, `token:' token:" `} {
 		line := "token:[ " + strings.Repeat(part, 1<<17/len(part))
 		require.Equal(t, "token:"+Mark, Line(line))

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
+	"github.com/profllm/profllm/pkg/programtest"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scenario"
@@ -155,11 +155,8 @@ func TestHostileValuesAreInert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs three jobs")
 	}
-	binary := filepath.Join(t.TempDir(), "profllm")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/profllm")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	binary, err := programtest.Build(t.TempDir(), os.Environ())
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name, model string
 		nodes       int

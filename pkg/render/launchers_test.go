@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/config"
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/render"
 	"github.com/profllm/profllm/templates"
 )
@@ -63,6 +64,7 @@ func TestScriptsStayShort(t *testing.T) {
 // With every launcher, the scripts are short, shellcheck finds nothing in the longest of them, and
 // the words that an array has are those that each step would have without.
 func TestScriptsOfLaunchers(t *testing.T) {
+	racetest.Alone(t)
 	for _, launcher := range containing {
 		all := launchedScripts(t, launcher)
 		short(t, launcher, all)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/report"
 )
@@ -136,6 +137,7 @@ func cells(n int, simulate func(cell int, d *rand.Rand)) {
 //
 // covers: PL-Q3, PL-Q9, PL-Q10, PL-Q11, PL-Q15
 func TestNullCalibration(t *testing.T) {
+	racetest.Alone(t)
 	metrics := judged(t)
 	kinds := []question{{"compare 5 v 5", 5, false}, {"compare 6 v 6", 6, false}, {"compare 10 v 10", 10, false},
 		{"trend of 20", 20, true}, {"trend of 40", 40, true}}
@@ -183,6 +185,7 @@ func TestNullCalibration(t *testing.T) {
 //
 // covers: PL-Q5, PL-Q15
 func TestFalseSame(t *testing.T) {
+	racetest.Alone(t)
 	metrics := judged(t)
 	sizes, cvs := []int{5, 6, 10}, []float64{0.2, 0.5, 1}
 	const times = 4000

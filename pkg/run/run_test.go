@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/internal/slurmtest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/programtest"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -38,7 +39,7 @@ func testMain(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "profllm-run-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		binary, err = slurmtest.Build(dir, os.Environ())
+		binary, err = programtest.Build(dir, os.Environ())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

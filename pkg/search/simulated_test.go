@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/search"
 )
 
@@ -113,6 +114,7 @@ func atMost(k, n int, p float64) float64 {
 // TestIntervalsHoldTheEdge counts how often the interval of a simulated search holds the
 // known edge: not significantly less often than is claimed.
 func TestIntervalsHoldTheEdge(t *testing.T) {
+	racetest.Alone(t)
 	inside, probes, found, claimed := 0, 0, 0, 0.0
 	servers := simulated(100)
 	for _, s := range servers {
@@ -137,6 +139,7 @@ func TestIntervalsHoldTheEdge(t *testing.T) {
 // Of two limits, each with an edge of its own, the interval holds the lower edge as often as is
 // claimed.
 func TestIntervalsOfTwoLimits(t *testing.T) {
+	racetest.Alone(t)
 	servers := simulated(120)
 	inside, n, claimed := 0, 0, 0.0
 	for i := 0; i+1 < len(servers); i += 2 {
@@ -216,6 +219,7 @@ func doubleAndHalve(s *server) (probes int, inside bool) {
 // A server whose edge is surely below a rival's costs fewer probes than a whole search, and one above is
 // never stopped.
 func TestBeatenSearchesAreShort(t *testing.T) {
+	racetest.Alone(t)
 	whole, short := 0, 0
 	for i := range 12 {
 		g := goal

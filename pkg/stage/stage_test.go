@@ -112,8 +112,10 @@ func fake(name string, args []string) int {
 		}
 	case "pushed":
 		_ = os.WriteFile(filepath.Join(dir, "digest"), []byte("sha256:"+strings.Repeat("cd", 32)), 0o644)
-	case "slow":
-		time.Sleep(300 * time.Millisecond)
+	case "crowded":
+		for len(begun(dir)) < crowd {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	if os.WriteFile(file, data, 0o644) != nil {
 		return 1
@@ -412,9 +414,9 @@ func TestNothingToImport(t *testing.T) {
 // covers: PL-G3
 func TestTwoAtOnce(t *testing.T) {
 	w := newWorld(t, "enroot")
-	w.mode("slow")
+	w.mode("crowded")
 	var wg sync.WaitGroup
-	states := make([]string, 6)
+	states := make([]string, crowd)
 	for i := range states {
 		cmd := childCommand(w)
 		wg.Go(func() {
@@ -439,7 +441,20 @@ func childCommand(w *world) *exec.Cmd {
 	return cmd
 }
 
+// crowd is how many Stagers want the same image at once.
+const crowd = 6
+
+// begun lists the Stagers in other processes that have begun.
+func begun(fakes string) []string {
+	files, _ := filepath.Glob(filepath.Join(fakes, "begun-*"))
+	return files
+}
+
 func child() int {
+	if err := os.WriteFile(filepath.Join(os.Getenv("FAKES"), fmt.Sprintf("begun-%d", os.Getpid())), nil, 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	s := newStager(os.Getenv("STAGE_CHILD"), os.Getenv("FAKES"),
 		func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
 	item, _, err := s.ImageItem("nvcr.io#nvidia/vllm:26.01", "pyxis")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
+	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/query/querytest"
@@ -49,6 +50,7 @@ func (c *celled) Delete(id string) {
 //
 // covers: DB-5, DB-7, DB-9
 func TestEngine(t *testing.T) {
+	racetest.Alone(t)
 	for name, place := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "runs.db") },
 		"postgres": func(t *testing.T) string { return pgtest.Database(t, os.Environ()) },
@@ -104,6 +106,7 @@ func TestIndexes(t *testing.T) {
 
 // SQLite reads every number in JSON as Go writes it.
 func TestNumbersInJSON(t *testing.T) {
+	racetest.Alone(t)
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
 	require.NoError(t, err)
 	defer s.Close()
