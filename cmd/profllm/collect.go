@@ -98,10 +98,7 @@ const atOnce = 16
 
 // report collects runs, prints them, and answers for the worst.
 func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, states map[string]run.State) error {
-	col, err := a.client().Collector()
-	if err != nil {
-		return err
-	}
+	col := a.client().Collector()
 	out := a.newPrinter()
 	swept := trajectory.Places{}
 	var book run.Book

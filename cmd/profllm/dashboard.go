@@ -189,10 +189,7 @@ func (c *dashboardServeCmd) spool(a *app, live *dashboard.Live) (*upload.Spool, 
 	if dir == "" || c.ReadOnly || c.Store == "" {
 		return nil, nil
 	}
-	col, err := a.client().Collector()
-	if err != nil {
-		return nil, err
-	}
+	col := a.client().Collector()
 	s, err := upload.Open(dir, upload.Options{Collector: col, Now: a.now, Log: a.logf, Reason: store.Reason,
 		Put: func(ctx context.Context, runs []records.Run) ([]upload.Outcome, error) {
 			list, err := live.Put(ctx, runs)

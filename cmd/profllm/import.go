@@ -92,10 +92,7 @@ func (k *importing) spoilt(name string, err error) {
 
 // keep makes the run directories, shows the records and answers for the worst.
 func (k *importing) keep(files []interchange.File, unknown int) error {
-	col, err := k.client().Collector()
-	if err != nil {
-		return err
-	}
+	col := k.client().Collector()
 	dirs := importer.Importer{Collector: col, Dir: k.output, Relative: relative}
 	out := k.newPrinter()
 	made, there, failed, invalid := 0, 0, 0, 0

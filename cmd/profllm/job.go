@@ -326,10 +326,7 @@ func (c jobFinishCmd) Run(a *app) error {
 		return jobError("finish", err)
 	}
 	code, why := c.Code, ""
-	col, err := a.client().Collector()
-	if err != nil {
-		return err
-	}
+	col := a.client().Collector()
 	records, err := col.Write(c.Dir, nil)
 	valid, rows := true, []cache.Row(nil)
 	for _, rec := range records {

@@ -63,10 +63,8 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 		return a.followLogs(ctx, dir, c)
 	}
 	if c.Role == "" {
-		if col, err := a.client().Collector(); err == nil {
-			if f := runlog.FirstCause(col, dir); f != nil {
-				return a.showCause(dir, f, c.Lines)
-			}
+		if f := runlog.FirstCause(a.client().Collector(), dir); f != nil {
+			return a.showCause(dir, f, c.Lines)
 		}
 	}
 	logs := runlog.List(dir)

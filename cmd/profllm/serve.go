@@ -168,10 +168,7 @@ func (s *servers) answer(ctx context.Context, dirs []string, states map[string]r
 		a.logf("the servers are stopped; their run: %s", relative(dirs[0]))
 		return nil
 	}
-	col, failed := a.client().Collector()
-	if failed != nil {
-		return failed
-	}
+	col := a.client().Collector()
 	stories, failed := story.OfRun(col, dirs[0], relative(dirs[0]))
 	for _, told := range stories {
 		for _, l := range told.Lines {

@@ -22,10 +22,7 @@ type whyCmd struct {
 // Run tells the story of each run, and of logs without one, from what is on disk;
 // Slurm is not asked. What cannot be read is named, and the others are told.
 func (c whyCmd) Run(ctx context.Context, a *app) error {
-	col, err := a.client().Collector()
-	if err != nil {
-		return err
-	}
+	col := a.client().Collector()
 	paths, err := c.paths(ctx, a, c.Paths)
 	if err != nil {
 		return err

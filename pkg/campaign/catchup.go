@@ -35,10 +35,7 @@ func (c *Client) CatchUp(ctx context.Context, dirs []string) (open Open, err err
 	if err != nil {
 		return Open{}, err
 	}
-	col, err := c.Collector()
-	if err != nil {
-		return Open{}, err
-	}
+	col := c.Collector()
 	for _, dir := range dirs {
 		st, asked := states[dir]
 		switch {
@@ -79,10 +76,6 @@ func HasFinalRecord(dir string) bool {
 }
 
 // Collector reads what the clients and evaluations of this program's catalog write.
-func (c *Client) Collector() (*collect.Collector, error) {
-	causes, err := failure.Builtin()
-	if err != nil {
-		return nil, err
-	}
-	return &collect.Collector{Version: c.Version, Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}, nil
+func (c *Client) Collector() *collect.Collector {
+	return &collect.Collector{Version: c.Version, Bench: catalog.Benches, Eval: catalog.Evals, Causes: failure.Builtin}
 }

@@ -64,10 +64,7 @@ func ExampleClient_Submit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	col, err := c.Collector()
-	if err != nil {
-		log.Fatal(err)
-	}
+	col := c.Collector()
 	for _, dir := range dirs {
 		st := states[dir]
 		records, err := col.Write(dir, &st)

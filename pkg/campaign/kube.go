@@ -71,10 +71,7 @@ func (c *Client) judgeFetched(dir string, st run.State) error {
 	if err := run.ReadJSON(file, &end); err != nil || end.Code != 0 {
 		return err
 	}
-	col, err := c.Collector()
-	if err != nil {
-		return err
-	}
+	col := c.Collector()
 	records, err := col.Run(dir, &st)
 	if err != nil {
 		return err

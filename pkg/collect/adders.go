@@ -70,7 +70,7 @@ func (c *Collector) explain(e *evidence, d *draft) {
 		return
 	}
 	var unread error
-	if r.Failure, unread = causeOf(e, c.table(e.plan)); unread != nil {
+	if r.Failure, unread = c.causeOf(e); unread != nil {
 		r.Warnings = append(r.Warnings, result.Warning{Kind: result.Unreadable, File: run.LogDir, Text: unread.Error()})
 	}
 	judged := d.facts.OverBefore || d.facts.Job.Judged == run.JudgedInvalid || unanswered(r)

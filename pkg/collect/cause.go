@@ -33,36 +33,42 @@ func Causes(site []plan.Signature) (*failure.Table, error) {
 
 // table returns the table for a run. A plan of another version may have
 // signatures that this one refuses: then the built-in ones have to do.
-func (c *Collector) table(p *plan.Plan) *failure.Table {
-	if c.Causes == nil || p == nil || len(p.Signatures) == 0 {
-		return c.Causes
+func (c *Collector) table(p *plan.Plan) (*failure.Table, error) {
+	switch {
+	case c.Causes == nil:
+		return nil, nil
+	case p == nil || len(p.Signatures) == 0:
+		return c.Causes()
 	}
 	key, _ := json.Marshal(p.Signatures)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t, ok := c.own[string(key)]; ok {
-		return t
+		return t, nil
 	}
 	t, err := Causes(p.Signatures)
 	if err != nil {
-		t = c.Causes
+		if t, err = c.Causes(); err != nil {
+			return nil, err
+		}
 	}
 	if c.own == nil {
 		c.own = map[string]*failure.Table{}
 	}
 	c.own[string(key)] = t
-	return t
+	return t, nil
 }
 
 // causeOf looks through every log of the run. Of logs that cannot be read the
 // error says so, and the others decide. Of a run that ended before its servers
 // started, the preflight knows.
-func causeOf(e *evidence, table *failure.Table) (*result.Failure, error) {
+func (c *Collector) causeOf(e *evidence) (*result.Failure, error) {
 	if f := unfit(e.events, e.plan != nil && e.plan.Rehearsal != nil); f != nil {
 		return f, nil
 	}
-	if table == nil {
-		return nil, nil
+	table, err := c.table(e.plan)
+	if table == nil || err != nil {
+		return nil, err
 	}
 	f, err := table.Explain(logsOf(e), jobFacts(e))
 	if known := causeOfState(e.state); known != nil && (f == nil || f.Cause == "unknown") {

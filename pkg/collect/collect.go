@@ -43,7 +43,7 @@ type Collector struct {
 	Version string
 	Bench   []Parser       // the first that finds something gives the numbers
 	Eval    []Parser       // likewise the accuracy
-	Causes  *failure.Table // for runs whose site has no signatures of its own; nil: no cause is looked for
+	Causes  func() (*failure.Table, error) // for runs whose site has no signatures of its own; nil: no cause is looked for
 
 	mu  sync.Mutex
 	own map[string]*failure.Table // by the signatures of a site

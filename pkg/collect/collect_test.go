@@ -22,9 +22,7 @@ import (
 
 func collector(t *testing.T) *collect.Collector {
 	t.Helper()
-	causes, err := failure.Builtin()
-	require.NoError(t, err)
-	return &collect.Collector{Version: "v1", Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}
+	return &collect.Collector{Version: "v1", Bench: catalog.Benches, Eval: catalog.Evals, Causes: failure.Builtin}
 }
 
 // recorded copies the recorded run, so that a test can damage it.

@@ -64,9 +64,7 @@ func start(t *testing.T, box string, c config) *site {
 	require.NoError(t, err)
 	s.live, err = dashboard.Load(t.Context(), db)
 	require.NoError(t, err)
-	causes, err := failure.Builtin()
-	require.NoError(t, err)
-	c.ups.Collector = &collect.Collector{Version: "test", Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}
+	c.ups.Collector = &collect.Collector{Version: "test", Bench: catalog.Benches, Eval: catalog.Evals, Causes: failure.Builtin}
 	c.ups.Put, c.ups.Reason = putter(s.live, c.put), store.Reason
 	if c.opts.Log == nil {
 		c.opts.Log = t.Logf

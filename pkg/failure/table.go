@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -85,14 +86,16 @@ type entry struct {
 	roles []string
 }
 
-// Builtin returns the table that ships with the program.
-func Builtin() (*Table, error) {
+// Builtin returns the table that ships with the program, which is compiled when it is first asked for.
+func Builtin() (*Table, error) { return builtinTable() }
+
+var builtinTable = sync.OnceValues(func() (*Table, error) {
 	signatures, _, err := builtin()
 	if err != nil {
 		return nil, err
 	}
 	return compile(signatures)
-}
+})
 
 // Signatures returns the table in the order in which lines are put to it.
 func (t *Table) Signatures() []Signature {

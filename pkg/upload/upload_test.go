@@ -56,9 +56,7 @@ func (s *shelf) put(_ context.Context, runs []records.Run) ([]upload.Outcome, er
 
 func open(t *testing.T, dir string, s *shelf, o upload.Options) *upload.Spool {
 	t.Helper()
-	causes, err := failure.Builtin()
-	require.NoError(t, err)
-	o.Collector = &collect.Collector{Version: "test", Bench: catalog.Benches, Eval: catalog.Evals, Causes: causes}
+	o.Collector = &collect.Collector{Version: "test", Bench: catalog.Benches, Eval: catalog.Evals, Causes: failure.Builtin}
 	o.Put = s.put
 	spool, err := upload.Open(dir, o)
 	require.NoError(t, err)
