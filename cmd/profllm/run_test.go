@@ -215,7 +215,8 @@ func TestRunsAtOnceKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	t.Logf("seed %d", seed)
 	killed, most := map[string]int{}, 0
-	for round := range rounds {
+	// A machine so busy that no look sees engines side by side has shown nothing yet.
+	for round := 0; round < rounds || most < 4 && round < rounds+8; round++ {
 		dir := t.TempDir()
 		here(t, dir, "cmd_args.decode.tensor_parallel_size = 2")
 		var runs []*exec.Cmd
@@ -270,7 +271,7 @@ func TestRunsAtOnceKilled(t *testing.T) {
 	here(t, dir, "cmd_args.decode.tensor_parallel_size = 8")
 	o := profllm(t, dir, env, "run", "--simulate", "s.toml")
 	require.Contains(t, []int{exitOK, exitInvalid}, o.code, "every GPU is free again")
-	t.Logf("%d rounds; killed: %v", rounds, killed)
+	t.Logf("killed: %v", killed)
 	require.GreaterOrEqual(t, most, 4, "GPUs that were in use at once")
 }
 

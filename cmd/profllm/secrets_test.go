@@ -32,13 +32,14 @@ type canaries struct {
 	env  []string // of the shell that submits
 	hard string   // what a printer escapes, over several lines
 	file string   // holds one of them
+	seen string   // a file that is made when a watcher has looked some times
 }
 
 func newCanaries(t *testing.T) *canaries {
 	t.Helper()
 	c := &canaries{mark: fmt.Sprintf("c4n4ry%08x", rand.Uint32())}
 	c.hard = c.mark + " 3'a\"b$(touch x)`c`\\d\n" + c.mark + "-second-line\n\n" + c.mark + "-third\tline' "
-	c.file = filepath.Join(t.TempDir(), "to ken'$(touch x)")
+	c.file, c.seen = filepath.Join(t.TempDir(), "to ken'$(touch x)"), filepath.Join(t.TempDir(), "seen")
 	require.NoError(t, os.WriteFile(c.file, []byte(c.mark+"-of-a-file\n"), 0o600))
 	c.env = []string{"PLANTED=" + c.mark + "-of-env", "PLANTED_HARD=" + c.hard, "UNASKED=" + c.mark + "-unasked",
 		"ASKED=plain, value=with 'commas'\n"}
@@ -59,7 +60,8 @@ cmd_args.cmd = "env; echo digest $(printf %s \"$PLANTED\" | sha256sum)"
 PLANTED = { env = "PLANTED" }
 `), 0o644))
 	show := `env; export -p; set; env >raw/environ; printf 'HARD=%s' "$HARD" >raw/hard; echo "${HARD@Q}"; printf '{"k": "%s"}' "$FROM_FILE" >raw/k.json
-for s in "$TOKEN" "$FROM_FILE" "$HARD"; do echo "digest $(printf %s "$s" | sha256sum)"; done`
+for s in "$TOKEN" "$FROM_FILE" "$HARD"; do echo "digest $(printf %s "$s" | sha256sum)"; done
+until [ -e ` + c.seen + ` ]; do sleep 0.02; done`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(fmt.Sprintf(`name = "s"
 pre_test = "h"
 [[Tests]]
@@ -116,7 +118,6 @@ type watcher struct {
 	argv     map[string]bool // arguments of processes with a canary among them
 	environ  map[string]bool // of processes with a canary in their environment
 	looks    int
-	enough   string // a file that is made after some looks, if it has a name
 	stop     chan struct{}
 	finished sync.WaitGroup
 }
@@ -124,8 +125,9 @@ type watcher struct {
 // someLooks is how often a watcher looks at least.
 const someLooks = 6
 
-func (c *canaries) watch(enough string) *watcher {
-	w := &watcher{argv: map[string]bool{}, environ: map[string]bool{}, enough: enough, stop: make(chan struct{})}
+func (c *canaries) watch() *watcher {
+	_ = os.Remove(c.seen)
+	w := &watcher{argv: map[string]bool{}, environ: map[string]bool{}, stop: make(chan struct{})}
 	mark := []byte(c.mark)
 	w.finished.Go(func() {
 		for {
@@ -154,8 +156,8 @@ func (c *canaries) watch(enough string) *watcher {
 				}
 				w.mu.Unlock()
 			}
-			if w.looks++; w.looks == someLooks && w.enough != "" {
-				_ = os.WriteFile(w.enough, nil, 0o644) // ends misses it
+			if w.looks++; w.looks == someLooks {
+				_ = os.WriteFile(c.seen, nil, 0o644) // ends misses it
 			}
 		}
 	})
@@ -261,7 +263,7 @@ func TestSlurmSecrets(t *testing.T) {
 		"a/0: a secret is not set in this shell: PLANTED, PLANTED_HARD\n\thint: export PLANTED=…")
 	require.NoFileExists(t, filepath.Join(d, "intent-2.json"))
 
-	w := c.watch("")
+	w := c.watch()
 	shell := command(dir, c.env, "slurm", "resume", filepath.Dir(filepath.Dir(d)))
 	out, err := shell.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -318,7 +320,7 @@ func TestRehearseSecrets(t *testing.T) {
 	require.Equal(t, exitNotSubmit, o.code)
 	require.Contains(t, o.stderr, "a secret is not set in this shell: PLANTED, PLANTED_HARD")
 
-	w := c.watch("")
+	w := c.watch()
 	o = profllm(t, dir, append(c.env, "TMPDIR="+temp), "rehearse", "s.toml")
 	require.Equal(t, exitOK, o.code)
 	require.NotContains(t, o.stdout+o.stderr, c.mark)
@@ -342,6 +344,7 @@ func TestSlurmSecretsOfKilledJobs(t *testing.T) {
 			dir := lab(t)
 			c := newCanaries(t)
 			c.write(t, dir, 100000)
+			require.NoError(t, os.WriteFile(c.seen, nil, 0o644))
 			require.Equal(t, exitOK,
 				profllm(t, dir, c.env, "slurm", "submit", "--simulate", "--system", "site.toml", "s.toml").code)
 			d := only(t, dir)
@@ -499,7 +502,7 @@ func TestContainerSecrets(t *testing.T) {
 	for _, runtime := range []string{"docker", "podman", "apptainer", "enroot"} {
 		notes, bin := t.TempDir(), t.TempDir()
 		stand := "#!/bin/bash\ncat /proc/$$/cmdline >" + notes + "/argv-$1\ncat /proc/$$/environ >" + notes +
-			"/environ-$1\nuntil [ -e " + notes + "/enough ]; do sleep 0.02; done\n"
+			"/environ-$1\nuntil [ -e " + c.seen + " ]; do sleep 0.02; done\n"
 		if runtime == "enroot" { // its lines cannot hold the value, which its command script restores
 			stand = strings.Replace(stand, "cat /proc/$$/environ",
 				"sed -i 's|/.profllm|"+binary+"|' \"$3\"\nsh \"$3\" cat /proc/self/environ", 1)
@@ -507,7 +510,7 @@ func TestContainerSecrets(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
 		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary,
 			"job", "contain", "--runtime=" + runtime, "--env=TOKEN", "--env=KEY", "--step=serve", "PLAIN=a b", "--"}
-		w := c.watch(notes + "/enough")
+		w := c.watch()
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
 			append(args, "image", "command")...)
 		require.Equal(t, exitOK, o.code)

@@ -194,21 +194,26 @@ func requireMeasured(t *testing.T, root string, row []string) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, ttft, float64(least.Milliseconds()), "%v", row)
 
+	require.Contains(t, engineLogs(t, root)[row[0]], "simulated TTFT "+row[1]+",", "%v", row)
+}
+
+// engineLogs are the logs of the engines below root, by the step of a sweep, each of which has one.
+func engineLogs(t *testing.T, root string) map[string]string {
+	t.Helper()
 	dirs, err := run.Find(root)
 	require.NoError(t, err)
-	engines := 0
+	logs := map[string]string{}
 	for _, dir := range dirs {
 		p, err := run.ReadPlan(dir)
 		require.NoError(t, err)
-		if !slices.ContainsFunc(p.Loads, func(l plan.Load) bool { return strconv.Itoa(l.Step) == row[0] }) {
-			continue
-		}
-		engines++
 		log, err := os.ReadFile(filepath.Join(dir, run.LogDir, "serve-0.log"))
 		require.NoError(t, err)
-		require.Contains(t, string(log), "simulated TTFT "+row[1]+",", "%v", row)
+		for _, l := range p.Loads {
+			require.NotContains(t, logs, strconv.Itoa(l.Step))
+			logs[strconv.Itoa(l.Step)] = string(log)
+		}
 	}
-	require.Equal(t, 1, engines, "%v", row)
+	return logs
 }
 
 // waitOver waits until Slurm says that every job of a scenario is over.
@@ -242,7 +247,7 @@ func checkTable(t *testing.T, root string, loads, points int, itl func(int) time
 		require.GreaterOrEqual(t, i, 0, "%s in %v", name, rows[0])
 		return i
 	}
-	off := 0
+	logs := engineLogs(t, root)
 	for i, row := range rows[1:] {
 		require.Equal(t, strconv.Itoa(i+1), row[col("step")])
 		require.Equal(t, "passed", row[col("verdict")])
@@ -255,11 +260,9 @@ func checkTable(t *testing.T, root string, loads, points int, itl func(int) time
 		require.True(t, ok)
 		truth := 20 + 4*float64(itl(i/loads).Microseconds())/1000 // ms: the first token, and four gaps
 		require.GreaterOrEqual(t, p50, 0.95*truth, "step %d", i+1)
-		if p50 > 1.3*truth+4 { // a busy machine makes some late, never early
-			off++
-		}
+		// A busy machine makes it late, so its engine says the rest.
+		require.Contains(t, logs[row[col("step")]], ", ITL "+itl(i/loads).String()+",", "step %d", i+1)
 	}
-	require.Less(t, off, points/10, "points whose latency is far from their server's")
 }
 
 // A dry-run prints the batches that carry the points of a sweep, as plans and as JSON.

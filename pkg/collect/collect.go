@@ -41,8 +41,8 @@ type Of struct {
 // Collector reads run directories, several at a time if it shall.
 type Collector struct {
 	Version string
-	Bench   []Parser       // the first that finds something gives the numbers
-	Eval    []Parser       // likewise the accuracy
+	Bench   []Parser                       // the first that finds something gives the numbers
+	Eval    []Parser                       // likewise the accuracy
 	Causes  func() (*failure.Table, error) // for runs whose site has no signatures of its own; nil: no cause is looked for
 
 	mu  sync.Mutex

@@ -179,11 +179,12 @@ func impossibleSpeed(c *facts) answer {
 	if !ok || busy <= 0 {
 		return notPossible("neither latencies nor a mean E2EL were reported")
 	}
-	// (O/D) / (L x 1000/mean_tpot_ms) with L = busy/D: the window cancels out.
-	ratio := float64(*c.m.TotalOutputTokens) * *tpot / 1000 / busy
+	// A request waits for its first token, and a TPOT for each that follows: O-D tokens take that long, at most L.
+	later := max(0, *c.m.TotalOutputTokens-int64(done))
+	ratio := float64(later) * *tpot / 1000 / busy
 	return judged(ratio > c.limit("speed_ratio"),
-		"%d tokens of %.3f ms in %.3f s of requests: %.2f times what fits (accepted %.2f)",
-		*c.m.TotalOutputTokens, *tpot, busy, ratio, c.limit("speed_ratio"))
+		"%d tokens after the first of %.3f ms in %.3f s of requests: %.2f times what fits (accepted %.2f)",
+		later, *tpot, busy, ratio, c.limit("speed_ratio"))
 }
 
 func orZero(n *int64) int64 {

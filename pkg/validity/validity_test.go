@@ -325,8 +325,8 @@ var trips = slices.Concat(timesTrips, []tripCase{
 		func(g *run) { g.r.Results.SteadyState = &result.SteadyState{OutputThroughput: new(1.0)} }},
 	{"inconsistent", result.Invalid, func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(-0.1) }) },
 		func(g *run) { g.latency(result.TPOT, func(d *result.Distribution) { d.Std = new(0.5) }) }},
-	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4; g.anyLength() },
-		func(g *run) { g.latency(result.E2EL, scaled(0.61)); g.e.Planned.Concurrency = 4; g.anyLength() }},
+	{"impossible-speed", result.Invalid, func(g *run) { g.latency(result.E2EL, scaled(0.588)); g.e.Planned.Concurrency = 4; g.anyLength() },
+		func(g *run) { g.latency(result.E2EL, scaled(0.6)); g.e.Planned.Concurrency = 4; g.anyLength() }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.latency(result.ITL, bundled(0.1)) }, func(g *run) { g.latency(result.ITL, bundled(0.21)) }},
 	{"itl-bundled", result.Withheld, func(g *run) { g.gaps(46_000) }, func(g *run) { g.gaps(47_000) }},
 	{"kv-transfer-failed", result.Invalid, func(g *run) { decode(g)["vllm:nixl_num_failed_transfers_total"] = 1 }, func(g *run) {}},
@@ -818,13 +818,20 @@ func TestRoundedLogIsNotInconsistent(t *testing.T) {
 func TestImpossibleSpeedFromSamples(t *testing.T) {
 	g := good()
 	g.r.Results.Latency[result.E2EL] = result.Distribution{}
-	// 50,000 tokens of 10 ms need 500 s of requests.
-	g.e.Samples = &result.Samples{Latency: []float64{200, 100, 33}, Errors: []string{"", "", ""}}
+	// 49,000 tokens of 10 ms that follow a first one need 490 s of requests.
+	g.e.Samples = &result.Samples{Latency: []float64{200, 100, 26}, Errors: []string{"", "", ""}}
 	require.Contains(t, failedWords(validity.Judge(&g.r, g.e)), "impossible-speed")
-	g.e.Samples.Latency[2] = 34
+	g.e.Samples.Latency[2] = 27
 	require.NotContains(t, failedWords(validity.Judge(&g.r, g.e)), "impossible-speed")
 	g.e.Samples.Errors[0] = "refused" // the latency of a failure is not work
 	require.Contains(t, failedWords(validity.Judge(&g.r, g.e)), "impossible-speed")
+
+	// Answers of two tokens from a machine that stalled between them.
+	g = good()
+	g.r.Results.TotalOutputTokens = new(2 * int64(*g.r.Results.CompletedRequests))
+	g.latency(result.TPOT, func(d *result.Distribution) { d.Mean = new(490.0) })
+	g.latency(result.E2EL, func(d *result.Distribution) { d.Mean = new(500.0) })
+	require.NotContains(t, failedWords(validity.Judge(&g.r, g.e)), "impossible-speed")
 }
 
 // covers: PL-Q8
