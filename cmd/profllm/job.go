@@ -284,6 +284,9 @@ func (c jobStopCmd) Run(ctx context.Context, a *app) error {
 		return fail(exitUsage, err)
 	}
 	j := c.job(a)
+	if c.Guard > 0 {
+		j.LeaveTimeToTerm(ctx, c.Guard)
+	}
 	j.Stop(ctx, procs)
 	if c.Guard > 0 {
 		j.EndGuard(ctx, c.Guard)

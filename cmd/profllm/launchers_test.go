@@ -95,7 +95,7 @@ func newLauncherLab(t *testing.T) *launcherLab {
 		require.NotEqual(t, "1", os.Getenv("PROFLLM_REQUIRE_BUSYBOX"), why)
 		t.Skip(why)
 	}
-	dir, err := os.MkdirTemp("", "launchers-")
+	dir, err := os.MkdirTemp("/tmp", "launchers-") // not below /dev, which the containers have
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))

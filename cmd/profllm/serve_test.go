@@ -288,7 +288,7 @@ func TestServeRefuses(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "results"))
 	o := profllm(t, dir, env, "serve", "--simulate", "s.toml", "--dry-run")
 	require.Equal(t, exitOK, o.code)
-	require.Contains(t, o.stdout, `"$PROFLLM" job hold --run `)
+	require.Regexp(t, `"\$PROFLLM" job hold (\\\n *)?--run `, o.stdout)
 	require.NotContains(t, o.stdout, "bench serve")
 }
 

@@ -33,6 +33,7 @@ const (
 	straySettle = time.Second / 2                          // before TERM, if the job does not end by force
 	gpuRelease  = 2 * time.Second                          // for the driver to free the memory of a killed process
 	guardWait   = strayGrace + gpuRelease + 12*time.Second // a busy node needs seconds to begin
+	termLate    = 2 * time.Second                          // from the end of a job's steps to TERM for its script
 )
 
 // Guard does what Node does, and then stays on the node until end closes or ctx ends, as
@@ -265,6 +266,14 @@ func stillHeld(ctx context.Context, look func(context.Context) ([]string, error)
 		if last = held; len(last) == 0 || !sleep(ctx, poll) {
 			return last
 		}
+	}
+}
+
+// LeaveTimeToTerm waits a moment if the guard's srun, which ends last, has ended before Stop: Slurm
+// ends the steps of a cancelled job before it sends TERM to the script, which listens while Stop runs.
+func (j *Job) LeaveTimeToTerm(ctx context.Context, guard int) {
+	if !alive(guard) {
+		sleep(ctx, cmp.Or(j.grace, termLate))
 	}
 }
 

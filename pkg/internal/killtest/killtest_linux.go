@@ -163,7 +163,7 @@ func (t *tracer) change(tid int, a [7]uint64) (Change, bool) {
 		return Change{Call: "wait for a program"}, true
 	case unix.SYS_OPENAT:
 		path := t.text(tid, a[2])
-		return Change{"open", path}, a[3]&writes != 0 && !strings.HasPrefix(path, "/dev/") &&
+		return Change{"open", path}, a[3]&writes != 0 && !device(path) &&
 			!strings.HasPrefix(path, "/proc/")
 	}
 	if c, ok := byPath[a[0]]; ok {
@@ -172,7 +172,7 @@ func (t *tracer) change(tid int, a [7]uint64) (Change, bool) {
 	if name, ok := byFile[a[0]]; ok {
 		path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", t.pid, a[1]))
 		return Change{name, path}, a[1] > 2 && err == nil && strings.HasPrefix(path, "/") &&
-			!strings.HasPrefix(path, "/dev/")
+			!device(path)
 	}
 	return Change{}, false
 }
@@ -194,4 +194,9 @@ func (t *tracer) text(tid int, at uint64) string {
 		}
 	}
 	return string(text)
+}
+
+// device reports whether a path is one of the system's devices.
+func device(path string) bool {
+	return strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/")
 }
