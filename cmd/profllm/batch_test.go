@@ -140,10 +140,23 @@ func (s *study) until(t *testing.T, what string, holds func(states []string) boo
 			last, since = now, time.Now()
 		}
 		done := holds(states)
-		require.False(t, !done && time.Since(since) > settled, "%s: all is over, with %s", what, last)
+		require.False(t, !done && time.Since(since) > settled, "%s: all is over, with %s%s", what, last, s.said(t))
 		return done
 	}, "%s; last: %s", what, &last)
 	t.Logf("%s: %s", what, last)
+}
+
+// said is what the runs of a study wrote about their ends.
+func (s *study) said(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	for i := range s.Runs {
+		for _, name := range []string{"stderr.txt", run.EventFile, run.SentinelFile} {
+			data, err := os.ReadFile(filepath.Join(s.dirOf(i), name))
+			fmt.Fprintf(&text, "\nt%d, %s (%v):\n%s", i, name, err, data)
+		}
+	}
+	return text.String()
 }
 
 func over(states []string) bool {
