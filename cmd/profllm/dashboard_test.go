@@ -152,9 +152,12 @@ func TestPageAndCommandLineAgree(t *testing.T) {
 
 func pageAndCommandLine(t *testing.T, lean bool) {
 	t.Parallel()
-	filters, pairs := 200, 40
-	if testing.Short() || lean {
+	filters, pairs := 50, 10
+	switch {
+	case testing.Short() || lean:
 		filters, pairs = 8, 3
+	case testsAll():
+		filters, pairs = 200, 40
 	}
 	dir := t.TempDir()
 	ids := writeRecords(t, filepath.Join(dir, "results"), 90)

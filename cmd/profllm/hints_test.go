@@ -155,8 +155,16 @@ func parse(line []string) error {
 			args[i] = name + "=."
 		}
 	}
-	var c cli
-	p, err := newParser(&app{stdout: io.Discard, stderr: io.Discard}, &c, func(int) {})
+	return parses(args)
+}
+
+// parses is the error of a command line's parser.
+func parses(args []string) error {
+	a := &app{stdout: io.Discard, stderr: io.Discard}
+	if _, c := a.parseNamed(args); c != nil {
+		return nil
+	}
+	p, err := newParser(a, &cli{}, func(int) {})
 	if err != nil {
 		return err
 	}

@@ -209,7 +209,7 @@ func TestRunsAtOnceKilled(t *testing.T) {
 	if err != nil {
 		rounds = 2
 	}
-	env := append(machine(t, 8), "PROFLLM_SIM_STARTUP=1s") // long enough for several to run at once
+	env := append(machine(t, 8), "PROFLLM_SIM_STARTUP=3s") // long enough for several to run at once
 	tmp := strings.TrimPrefix(env[2], "TMPDIR=")
 	seed := time.Now().UnixNano()
 	random := rand.New(rand.NewPCG(uint64(seed), 0))

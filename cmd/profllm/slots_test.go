@@ -10,11 +10,11 @@ import (
 // Most tests wait, for Slurm or for a simulated engine, so all of them run in parallel, many more than there are cores.
 // A test that loads the machine takes a slot first: simulated engines keep their pace while the cores have room.
 var (
-	labSlots       = make(slots, 8) // tests with jobs on the lab
-	rehearsalSlots = make(slots, 6) // commands that simulate an engine on this machine
+	labSlots       = make(slots, 7) // tests with jobs on the lab
+	rehearsalSlots = make(slots, 4) // commands that simulate an engine on this machine
 )
 
-const parallelTests = "32"
+const parallelTests = "24"
 
 // slots limits how many take one at once.
 type slots chan struct{}

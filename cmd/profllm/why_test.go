@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -234,10 +233,7 @@ func TestNextStepsCanBePasted(t *testing.T) {
 			require.NotRegexp(t, `[:,;( ]$|: :|::`, text, "%s, %s", name, kind)
 			for _, m := range command.FindAllStringSubmatch(text, -1) {
 				words := strings.Fields(m[1])
-				parser, err := newParser(&app{stdout: io.Discard, stderr: io.Discard}, &cli{}, func(int) {})
-				require.NoError(t, err)
-				_, err = parser.Parse(words)
-				require.NoError(t, err, "%s, %s: %s", name, kind, text)
+				require.NoError(t, parses(words), "%s, %s: %s", name, kind, text)
 				require.NotEqual(t, "others", kind, "%s: %s", name, text)
 				require.Equal(t, kind, words[0], "%s: %s", name, text)
 			}
