@@ -26,7 +26,7 @@ test-all: ## everything: each kill, each case, each lab; installs 15 GB and take
 	@.ci/run all
 
 test-kill: ## a kill before every change of the disk, not only before one of each kind
-	@PROFLLM_KILL_EVERY=1 .ci/test -timeout 120m -run Kill ./pkg/archive ./pkg/dashboard ./pkg/run ./pkg/store
+	@PROFLLM_KILL_EVERY=1 .ci/test -timeout 120m -run Kill ./pkg/dashboard ./pkg/run ./pkg/store
 
 test-short: ## tests that need neither Slurm nor a load
 	@.ci/test -short ./...

@@ -22,7 +22,10 @@ const events = `{"Action":"start","Package":"github.com/profllm/profllm/pkg/a"}
 {"Action":"output","Package":"github.com/profllm/profllm/pkg/a","Test":"TestHalf","Output":"    one_test.go:12: in part: 10 of 100 rounds with -short\\n"}
 {"Action":"pass","Package":"github.com/profllm/profllm/pkg/a","Test":"TestHalf","Elapsed":0.1}
 {"Action":"pass","Package":"github.com/profllm/profllm/pkg/a","Test":"TestFive","Elapsed":2.5}
-{"Action":"pass","Package":"github.com/profllm/profllm/pkg/a"}
+{"Action":"pass","Package":"github.com/profllm/profllm/pkg/a","Test":"TestParts/one","Elapsed":3}
+{"Action":"pass","Package":"github.com/profllm/profllm/pkg/a","Test":"TestParts/two","Elapsed":4.4}
+{"Action":"pass","Package":"github.com/profllm/profllm/pkg/a","Test":"TestParts"}
+{"Action":"pass","Package":"github.com/profllm/profllm/pkg/a","Elapsed":5}
 what a process of a test prints
 {"Action":"skip","Package":"github.com/profllm/profllm/pkg/b","Test":"TestThree"}
 {"Action":"fail","Package":"github.com/profllm/profllm/pkg/b","Test":"TestFour"}
@@ -40,11 +43,11 @@ func TestReport(t *testing.T) {
     pkg/b: TestThree
 skipped 2: no GPU here: exec: "nvidia-smi"
     pkg/a: TestOne TestTwo/part
-3 passed, 2 failed, 3 skipped
+6 passed, 2 failed, 3 skipped
 `, stdout.String())
 	require.Empty(t, stderr.String())
 	for file, want := range map[string]string{proved: "left pkg/a TestHalf\nleft pkg/a TestOne\nleft pkg/a TestTwo\nleft pkg/b TestFour\nleft pkg/b TestThree\n" +
-		"proved pkg/a TestFive\n", took: "pkg/a TestFive 2.5\n"} {
+		"proved pkg/a TestFive\nproved pkg/a TestParts\n", took: "pkg/a TestFive 1.2\npkg/a TestParts 3.7\n"} {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Equal(t, want, string(data))

@@ -37,13 +37,14 @@ type report struct {
 	reasons        map[string][]test   // the tests that were skipped, by the reason they gave
 	said           map[test]string     // the last line a test logged
 	broken         map[string]struct{} // packages in which a test failed
-	took           map[test]float64    // s, of whole tests
+	took           map[test]float64    // s, of whole tests, or of their parts where these ran in parallel
+	packages       map[string]float64  // s, of the tests of a package
 	whole          map[test]bool       // of whole tests: passed, and nothing of it was skipped or left out
 }
 
 func newReport() *report {
 	return &report{reasons: map[string][]test{}, said: map[test]string{}, broken: map[string]struct{}{},
-		took: map[test]float64{}, whole: map[test]bool{}}
+		took: map[test]float64{}, packages: map[string]float64{}, whole: map[test]bool{}}
 }
 
 var (
@@ -69,6 +70,7 @@ func (r *report) add(e event) {
 			r.failed++ // it did not build, or ended outside its tests
 		}
 	case e.Test == "":
+		r.packages[t.pkg] = e.Elapsed
 		return
 	case e.Action == "pass":
 		r.passed++
@@ -88,8 +90,11 @@ func (r *report) add(e event) {
 	if _, known := r.whole[t.top()]; !known || e.Action != "pass" {
 		r.whole[t.top()] = e.Action == "pass"
 	}
-	if t == t.top() {
-		r.took[t] = e.Elapsed
+	switch strings.Count(t.name, "/") {
+	case 0: // after its parts; without the wait for those that run in parallel
+		r.took[t] = max(r.took[t], e.Elapsed)
+	case 1:
+		r.took[t.top()] += e.Elapsed
 	}
 }
 
@@ -121,13 +126,19 @@ func (r *report) writeProved(file string) error {
 	})
 }
 
-// writeTook writes the seconds of each test that took half a second or more, as readSeconds reads them.
+// writeTook writes the seconds of tests as readSeconds reads them: the seconds of a package, shared out among its tests
+// by how long they took, since they may have run in parallel. Less than half a second is not worth a line.
 func (r *report) writeTook(file string) error {
+	all := map[string]float64{}
+	for t, s := range r.took {
+		all[t.pkg] += s
+	}
 	return writeLines(file, r.took, func(t test) string {
-		if r.took[t] < 0.5 {
+		s := r.took[t] / all[t.pkg] * r.packages[t.pkg]
+		if !(s >= 0.5) {
 			return ""
 		}
-		return fmt.Sprintf("%s %s %.1f", t.pkg, t.name, r.took[t])
+		return fmt.Sprintf("%s %s %.1f", t.pkg, t.name, s)
 	})
 }
 

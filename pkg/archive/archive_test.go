@@ -397,13 +397,13 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "d")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	random := make([]byte, 2<<20)
+	random := make([]byte, 512<<10)
 	for i := range random {
 		random[i] = byte(rand.IntN(40))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), random, 0o644))
 	left, whole := 0, 0
-	for _, size := range []int64{0, 1, 500_000, 1_000_000, 1_300_000, 1 << 40} {
+	for _, size := range []int64{0, 1, 125_000, 250_000, 325_000, 1 << 40} {
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), victim+"="+dir)
 		require.NoError(t, cmd.Start())

@@ -60,6 +60,7 @@ func TestThousandUploadsAtOnce(t *testing.T) {
 	n := 1000
 	if testing.Short() {
 		n = 100
+		t.Logf("in part: %d of 1000 uploads with -short", n)
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex

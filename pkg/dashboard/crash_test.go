@@ -101,7 +101,7 @@ func TestKilledServer(t *testing.T) {
 	require.Zero(t, code)
 	survived(t, box, texts[:3], ids[:3])
 	points := killPoints(changes)
-	t.Logf("%d changes, killed before %d", len(changes), len(points))
+	t.Logf("%d changes, killed before %d: some of each kind (make test-kill: before each)", len(changes), len(points))
 	for _, n := range points {
 		box, _, code := run(n)
 		require.Contains(t, []int{-1, 0}, code) // threads may take another order, with fewer changes

@@ -158,6 +158,7 @@ func TestNullCalibration(t *testing.T) {
 		}
 		if testing.Short() {
 			times[cell] /= 10
+			t.Logf("in part: %d experiments with -short", times[cell])
 		}
 		for range times[cell] {
 			verdict, _, err := k.answer(metrics, m, 0)

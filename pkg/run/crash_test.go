@@ -342,7 +342,7 @@ func TestKilledAtEveryChange(t *testing.T) {
 			c.check(s)
 			s.requireTidy()
 			list := points(changes)
-			t.Logf("killed at %d of %d changes", len(list), len(changes))
+			t.Logf("killed before %d of %d changes: one of each kind (make test-kill: before each)", len(list), len(changes))
 			for _, n := range list {
 				c.killedAt(t, n, code)
 			}

@@ -111,8 +111,8 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, code)
 	require.Greater(t, len(changes), 20)
-	t.Logf("%d changes", len(changes))
 	points := killPoints(changes)
+	t.Logf("%d changes, killed before %d: the first and the last of those alike (make test-kill: before each)", len(changes), len(points))
 	for _, n := range points {
 		place := filepath.Join(t.TempDir(), "runs.db")
 		_, code, err := killtest.Run(child(place), n)

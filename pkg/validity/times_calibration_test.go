@@ -281,6 +281,7 @@ func TestHonestTimes(t *testing.T) {
 	times := *honest
 	if testing.Short() {
 		times /= 4
+		t.Logf("in part: %d loads of each kind with -short", times)
 	}
 	for _, detailed := range []bool{true, false} {
 		alarms, first, doubted := map[string]int{}, map[string]string{}, 0
