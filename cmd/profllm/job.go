@@ -317,11 +317,8 @@ func (c jobFinishCmd) Run(a *app) error {
 	if err != nil {
 		return jobError("finish", err)
 	}
-	switch {
-	case job.EndedWithOthers(events) && c.Code == run.Terminated:
+	if job.EndedWithOthers(events) && c.Code == run.Terminated {
 		c.Code = exitOK // as planned: what it has is in its result
-	case c.Code == exitOK && failedPhase(phases) && j.EndedByForce():
-		c.Code = run.Terminated // Slurm ends the steps of a job before its script, which had nothing left but to stop
 	}
 	// Before the sentinel: after it, nothing that the run wrote is changed. Who was told to end may
 	// be queued again, and needs its secrets then.

@@ -211,13 +211,6 @@ func (j *Job) writeLeft(host string, found []string, swept bool) error {
 		leftFile{Schema: "profllm.left/1", Host: host, Found: found, Swept: swept})
 }
 
-// EndedByForce reports whether the guard of a node was told to end by Slurm and not by Stop: the job is
-// cancelled, or at its limit.
-func (j *Job) EndedByForce() bool {
-	files, _ := os.ReadDir(j.path(run.LeftDir))
-	return len(files) > 0
-}
-
 // readLeft reads what one node wrote, nil if that was nothing.
 func readLeft(dir, host string) *leftFile {
 	var f leftFile

@@ -56,29 +56,41 @@ func TestSeveralSignalsAtOnce(t *testing.T) {
 func TestToldToEndAfterAStepFailed(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	program := "#!/bin/sh\ncase \"$1 $2\" in\n'job env') exit 1 ;;\n" +
+	program := "#!/bin/sh\ncase \"$1 $2\" in\n'job env') exec 2>job.env; [ -e late ] ;;\n" +
 		"'job stop') touch stopping; while [ -e job.sh ] && [ ! -e stopped ]; do sleep 0.02; done ;;\n" +
 		"'job finish') echo \"$6\" >code ;;\nesac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "profllm"), []byte(program), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\n"), 0o755))
-	for name, told := range map[string]bool{"71": false, "143": true} {
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "srun"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	for _, c := range []struct {
+		name       string
+		late, told bool // it is the load that fails, after which nothing is left to do; TERM arrives
+		code       string
+	}{
+		{"a node", false, false, "71"},
+		{"a node, and TERM", false, true, "143"},
+		{"the last load", true, false, "0"},
+		{"the last load, and TERM", true, true, "143"},
+	} {
 		dir := t.TempDir()
 		p := sample()
 		p.Dir, p.Binary, p.Loads[0].Dir = dir, filepath.Join(bin, "profllm"), dir
 		script := filepath.Join(dir, "job.sh")
 		require.NoError(t, os.WriteFile(script, []byte(rendered(t, p)), 0o755))
+		if c.late {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "late"), nil, 0o644))
+		}
 		cmd := exec.Command("bash", script)
 		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
 		require.NoError(t, cmd.Start())
 		await.True(t, func() bool { _, err := os.Stat(filepath.Join(dir, "stopping")); return err == nil },
 			"the script stops its steps")
-		if told { // Slurm signals the script and all that it runs
+		if c.told { // Slurm signals the script and all that it runs
 			require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM))
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "stopped"), nil, 0o644))
 		_ = cmd.Wait()
 		code, err := os.ReadFile(filepath.Join(dir, "code"))
 		require.NoError(t, err)
-		require.Equal(t, name+"\n", string(code))
+		require.Equal(t, c.code+"\n", string(code), c.name)
 	}
 }

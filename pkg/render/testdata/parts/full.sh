@@ -7,7 +7,7 @@
 #SBATCH --nodes=1
 #
 # profllm v1: scenario s, test a, iteration 0, run exp_1.
-# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1f3eaef7a69733f9e9472fab); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0, ready when /health answers on port 8300 + slot of the job
 
 RUN=/out/s/a/0
@@ -50,7 +50,7 @@ finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge
   FINISHING=1; trap - EXIT
   (trap '' TERM INT XCPU; exec "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}")
   trap '' TERM INT XCPU
-  [[ $LATE != 143 || $code = 0 || $code = 124 ]] || code=143 # Slurm ends the steps of a job before its script
+  [[ $LATE != 143 || $code = 124 || $code = 0 && ! ${PHASES[*]} =~ =[^0] ]] || code=143 # Slurm ends the steps of a job before its script
   for role in "${ROLES[@]}"; do wait "${role#*=}"; ends+=("--role=${role%%=*}=$?"); done
   trap 'code=143; kill $!' TERM INT; trap 'code=124; kill $!' XCPU
   for role in "${POST[@]}"; do

@@ -11,7 +11,7 @@
 #SBATCH --signal=B:TERM@90
 #
 # profllm v0.0.0-golden: scenario curve, test load, iteration 0, run exp_20260304_050607_0ed3da.
-# Printed from slurm/job.sh.tmpl (sha256:1b88df70019ab40b1c919834); plan.json in the run directory has every decision.
+# Printed from slurm/job.sh.tmpl (sha256:1f3eaef7a69733f9e9472fab); plan.json in the run directory has every decision.
 #   serve: nodes 0, GPUs 0,1,2,3, ready when /health answers on port 8300 + slot of the job
 
 RUN=/shared/results/curve_2026-03-04_05-06-07/load/0/1
@@ -51,7 +51,7 @@ finish() { # finish [CODE]: stop the roles by step id, write the sentinel, judge
   FINISHING=1; trap - EXIT
   (trap '' TERM INT XCPU; exec "$PROFLLM" job stop --run "$RUN" --guard="$GUARD" "${ROLES[@]}" "${CLIENT[@]}")
   trap '' TERM INT XCPU
-  [[ $LATE != 143 || $code = 0 || $code = 124 ]] || code=143 # Slurm ends the steps of a job before its script
+  [[ $LATE != 143 || $code = 124 || $code = 0 && ! ${PHASES[*]} =~ =[^0] ]] || code=143 # Slurm ends the steps of a job before its script
   for role in "${ROLES[@]}"; do wait "${role#*=}"; ends+=("--role=${role%%=*}=$?"); done
   "$PROFLLM" job finish --run "$RUN" --code "$code" "${ends[@]}" "${PHASES[@]}"
   exit $?
