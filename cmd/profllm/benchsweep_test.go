@@ -64,7 +64,7 @@ func sameCommands(t *testing.T, vllms string) {
 	args := append([]string{"bench", "sweep", "serve", "--simulate", "--dry-run", "--num-runs", "2", "-e", "recorded",
 		"--serve-params", "serve.json", "--bench-params", "bench.json"}, sweepCommands(t)...)
 	o := profllm(t, dir, nil, args...)
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	require.NoDirExists(t, filepath.Join(dir, "results"))
 	require.Contains(t, o.stderr, "sweep: 40 runs of 20 points on 5 servers")
 	var theirs []map[string]string
@@ -178,7 +178,7 @@ func TestBenchSweep(t *testing.T) {
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "results/e is there already")
 	o = profllm(t, dir, nil, append(args, "--resume", "--dry-run")...)
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	require.Contains(t, o.stderr, "sweep: 4 runs of 2 points on 2 servers; 4 more runs have results")
 
 	// One run of what works is gone, and the other load is left out: one run is measured.
@@ -187,7 +187,7 @@ func TestBenchSweep(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(e, "profllm")))
 	write("bench.json", `{"one": {"max_concurrency": 1, "num_prompts": 20}}`)
 	o = profllm(t, dir, machine(t, 1), append(args, "--resume")...)
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	require.Contains(t, o.stderr, "sweep: 1 run of 1 point on 1 server; 3 more runs have results")
 	require.Equal(t, kept, readText(t, filepath.Join(e, "SERVE--s8-BENCH--one/run=0.json")))
 	require.FileExists(t, filepath.Join(e, "SERVE--s8-BENCH--one/run=1.json"))
@@ -202,12 +202,12 @@ func TestBenchSweep(t *testing.T) {
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.stderr, "the sweep was begun with another --warmup-num-prompts")
 	o = profllm(t, dir, nil, append(args, "--resume")...)
-	requireRan(t, o) // nothing is missing, and results are kept
+	require.Equal(t, exitOK, o.code, "nothing is missing, and results are kept")
 
 	// The files are those of vLLM's command to whoever reads these.
 	o = profllm(t, dir, nil, "import", "results/e/SERVE--s8-BENCH--one", "results/e/SERVE--max_num_seqs=4-BENCH--one",
 		"--output-dir", "adopted")
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	require.Contains(t, o.stdout+o.stderr, "SERVE--s8-BENCH--one/1")
 }
 
@@ -244,7 +244,7 @@ func TestBenchSweepRefuses(t *testing.T) {
 	require.Contains(t, o.stderr, "bench.json:1:2: requests of 1024 + 128 tokens are longer than the server takes (max_model_len 1000")
 	write("bench.json", `[{"num_prompts": 90, "random_input_len": 32, "request_rate": 2.0}]`)
 	o = sweep(append(files, "--model", "m")...)
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	require.Contains(t, o.stderr, "sweep: 3 runs of 1 point on 1 server, at least 2 min by the request rate")
 	require.Contains(t, o.stdout, "vllm serve m --host 0.0.0.0 --max-num-seqs 4 --max-model-len 1000")
 	require.Contains(t, o.stdout, "--num-prompts 90")
@@ -262,7 +262,7 @@ func TestBenchSweepOthers(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "serve.json"), []byte(`[{"enforce_eager": true}]`), 0o644))
 	o := profllm(t, dir, machine(t, 1), "bench", "sweep", "startup", "--startup-cmd", "vllm bench startup --model m --num-iters-cold 1",
 		"--serve-params", "serve.json", "-e", "starts", "--simulate")
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	var r map[string]any
 	require.NoError(t, run.ReadJSON(filepath.Join(dir, "results/starts/SERVE--enforce_eager=True/run=0.json"), &r))
 	require.Equal(t, true, r["enforce_eager"])
@@ -272,7 +272,7 @@ func TestBenchSweepOthers(t *testing.T) {
 	o = profllm(t, dir, machine(t, 1), "bench", "sweep", "serve_workload", "--serve-cmd", "vllm serve m", "--bench-cmd",
 		"vllm bench serve --model m --random-input-len 8 --random-output-len 4", "--bench-params", "bench.json", "-e", "levels",
 		"--num-runs", "1", "--workload-var", "max_concurrency", "--workload-iters", "3", "--client", "profllm", "--simulate")
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	levels, err := filepath.Glob(filepath.Join(dir, "results/levels/BENCH--a-WL--max_concurrency=*/run=0.json"))
 	require.NoError(t, err)
 	require.Len(t, levels, 3, "one at a time, all at once, and one level between")

@@ -170,8 +170,6 @@ type cli struct {
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and date."`
 }
 
-func newParser(a *app, c *cli, exit func(int)) (*kong.Kong, error) { return parserOf(a, c, exit) }
-
 // parse parses a command line. Without a context, the program is over, with the code.
 func (a *app) parse(ctx context.Context, args []string) (*kong.Kong, *kong.Context, int) {
 	if parser, kctx := a.parseNamed(args); kctx != nil {
@@ -198,8 +196,8 @@ func (a *app) parse(ctx context.Context, args []string) (*kong.Kong, *kong.Conte
 	return parser, kctx, exitOK
 }
 
-// parserOf is the parser of a struct of commands.
-func parserOf(a *app, c any, exit func(int)) (*kong.Kong, error) {
+// newParser makes the parser of a struct of commands: *cli, or one with fewer.
+func newParser(a *app, c any, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("profllm"),
 		kong.Vars{
 			"version": build(), "writable": list(interchange.Writable(), ","), "runtimes": list(job.Runtimes, ","),

@@ -127,7 +127,7 @@ func TestJobProfileRanked(t *testing.T) {
 	require.Contains(t, o.stderr, "--ranked is for the tasks of a step: SLURM_PROCID")
 	o = profllm(t, t.TempDir(), []string{"SLURM_PROCID=3"}, "job", "profile", "--mark", "R/x", "--ranked", "a-%t.json", "--",
 		"sh", "-c", "echo $0", "a-%t.json")
-	requireRan(t, o)
+	require.Equal(t, exitOK, o.code, o.stderr)
 	require.Equal(t, "a-3.json\n", o.stdout)
 }
 
@@ -162,7 +162,7 @@ func TestOfflineProfiled(t *testing.T) {
 				dir := t.TempDir()
 				text := strings.Replace(offlineTest, "BENCHMARK", benchmark, 1) + table
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-				requireRan(t, profllm(t, dir, nil, "rehearse", "s.toml"))
+				require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "s.toml").code)
 				for d := range runs(t, dir) {
 					r := readResult(t, d)
 					require.Equal(t, "vllm-"+benchmark, r.Config.Benchmark.Kind)

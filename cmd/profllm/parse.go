@@ -20,7 +20,7 @@ func (a *app) parseNamed(args []string) (*kong.Kong, *kong.Context) {
 		return nil, nil
 	}
 	c := reflect.New(only)
-	parser, err := parserOf(a, c.Interface(), func(int) {})
+	parser, err := newParser(a, c.Interface(), func(int) {})
 	if err != nil {
 		return nil, nil
 	}

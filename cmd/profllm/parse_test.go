@@ -19,7 +19,7 @@ func TestNamedCommands(t *testing.T) {
 	for path, signature := range signatures(all) {
 		only, ok := named(reflect.TypeFor[cli](), strings.Fields(path)[1:])
 		require.True(t, ok, path)
-		one, err := parserOf(a, reflect.New(only).Interface(), func(int) {})
+		one, err := newParser(a, reflect.New(only).Interface(), func(int) {})
 		require.NoError(t, err, path)
 		require.Equal(t, map[string]string{path: signature}, signatures(one))
 		for _, f := range all.Model.Flags {

@@ -274,7 +274,7 @@ func TestRehearseProfiledModes(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), []byte(text), 0o644))
-	requireRan(t, profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml"))
+	require.Equal(t, exitOK, profllm(t, dir, []string{"PROFLLM_SIM_STARTUP=50ms"}, "rehearse", "s.toml").code)
 	all := runs(t, dir)
 	require.Len(t, all, 6)
 	for d, p := range all {

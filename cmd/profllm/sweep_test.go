@@ -139,7 +139,7 @@ agent_metrics = ["median_ttft_ms"]
 		return rows[1:]
 	}
 	write(3)
-	requireRan(t, profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "one"))
+	require.Equal(t, exitOK, profllm(t, dir, nil, "rehearse", "few.toml", "--output-dir", "one").code)
 	roots, err := filepath.Glob(filepath.Join(dir, "one", "*"))
 	require.NoError(t, err)
 	require.Len(t, table(roots[0]), 3)
