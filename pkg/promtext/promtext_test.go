@@ -126,6 +126,23 @@ func TestSub(t *testing.T) {
 	}
 }
 
+func TestSumOfLabels(t *testing.T) {
+	s := read(t, before)
+	for _, c := range []struct {
+		want  []promtext.Label
+		sum   float64
+		found bool
+	}{
+		{nil, 15, true},
+		{[]promtext.Label{{"engine", "1"}}, 5, true},
+		{[]promtext.Label{{"engine", "2"}}, 0, false},
+	} {
+		sum, found := s.Sum("req_total", c.want...)
+		require.Equal(t, c.sum, sum, "%v", c.want)
+		require.Equal(t, c.found, found, "%v", c.want)
+	}
+}
+
 func TestTotals(t *testing.T) {
 	d := promtext.Sub(read(t, ""), read(t, before))
 	got := d.Totals(func(name string) bool { return strings.HasPrefix(name, "req") || name == "ttft_sum" })

@@ -48,6 +48,15 @@ func TestValue(t *testing.T) {
 	require.False(t, ok)
 }
 
+// Bytes that are no text are replaced, also in a string that is longer than what is read at a time.
+func TestBytesThatAreNoText(t *testing.T) {
+	for _, long := range []string{"", strings.Repeat("y", 1<<20)} {
+		v, err := whole("\"a\xff" + long + "b\"")
+		require.NoError(t, err)
+		require.Equal(t, "a\uFFFD"+long+"b", v.Str)
+	}
+}
+
 // A word that is no value spoils only itself where the reader is loose.
 func TestLoose(t *testing.T) {
 	r := pyjson.NewPart([]byte(`{"a": 0x10, "b": [fast, 1], "c": 2}`), 7, 3)

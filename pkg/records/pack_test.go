@@ -18,7 +18,14 @@ func TestPack(t *testing.T) {
 	reporttest.Night(t) // a sweep with its plan and rewards, and runs without a record
 	night, err := records.Load(reporttest.Root)
 	require.NoError(t, err)
-	for _, want := range append(runs, night...) {
+	runs = append(runs, night...)
+	for _, settings := range []map[string]string{{"max_num_seqs": "8"}, {"max_num_seqs": "16"}} { // the record's, and others
+		r, of := runs[0], *runs[0].Result
+		of.Config.Settings = map[string]string{"max_num_seqs": "8"}
+		r.Result, r.Settings = &of, settings
+		runs = append(runs, r)
+	}
+	for _, want := range runs {
 		record, besides, err := want.Pack()
 		require.NoError(t, err)
 		got, err := records.Unpack(record, besides)
