@@ -32,7 +32,7 @@ type canaries struct {
 	env  []string // of the shell that submits
 	hard string   // what a printer escapes, over several lines
 	file string   // holds one of them
-	seen string   // a file that is made when a watcher has looked some times
+	seen string   // a file that is made when a watcher has seen whom it waits for some times
 }
 
 func newCanaries(t *testing.T) *canaries {
@@ -122,10 +122,12 @@ type watcher struct {
 	finished sync.WaitGroup
 }
 
-// someLooks is how often a watcher looks at least.
+// someLooks is how often a watcher sees the process that it waits for, which goes on only then.
 const someLooks = 6
 
-func (c *canaries) watch() *watcher {
+// watch looks until it is told to stop, and makes the file seen when it has seen some times that a process holds a
+// canary in its environment which is one of those that awaited knows.
+func (c *canaries) watch(awaited func(process string) bool) *watcher {
 	_ = os.Remove(c.seen)
 	w := &watcher{argv: map[string]bool{}, environ: map[string]bool{}, stop: make(chan struct{})}
 	mark := []byte(c.mark)
@@ -136,6 +138,7 @@ func (c *canaries) watch() *watcher {
 				return
 			case <-time.After(2 * time.Millisecond):
 			}
+			met := false
 			procs, _ := filepath.Glob("/proc/[0-9]*")
 			for _, p := range procs {
 				environ, _ := os.ReadFile(p + "/environ")
@@ -153,8 +156,12 @@ func (c *canaries) watch() *watcher {
 						text = "decode: " + text
 					}
 					w.environ[text] = true
+					met = met || awaited(text)
 				}
 				w.mu.Unlock()
+			}
+			if !met {
+				continue
 			}
 			if w.looks++; w.looks == someLooks {
 				_ = os.WriteFile(c.seen, nil, 0o644) // ends misses it
@@ -263,7 +270,7 @@ func TestSlurmSecrets(t *testing.T) {
 		"a/0: a secret is not set in this shell: PLANTED, PLANTED_HARD\n\thint: export PLANTED=…")
 	require.NoFileExists(t, filepath.Join(d, "intent-2.json"))
 
-	w := c.watch()
+	w := c.watch(ofDecode)
 	shell := command(dir, c.env, "slurm", "resume", filepath.Dir(filepath.Dir(d)))
 	out, err := shell.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -320,7 +327,7 @@ func TestRehearseSecrets(t *testing.T) {
 	require.Equal(t, exitNotSubmit, o.code)
 	require.Contains(t, o.stderr, "a secret is not set in this shell: PLANTED, PLANTED_HARD")
 
-	w := c.watch()
+	w := c.watch(ofDecode)
 	o = profllm(t, dir, append(c.env, "TMPDIR="+temp), "rehearse", "s.toml")
 	require.Equal(t, exitOK, o.code)
 	require.NotContains(t, o.stdout+o.stderr, c.mark)
@@ -510,7 +517,7 @@ func TestContainerSecrets(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
 		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary,
 			"job", "contain", "--runtime=" + runtime, "--env=TOKEN", "--env=KEY", "--step=serve", "PLAIN=a b", "--"}
-		w := c.watch()
+		w := c.watch(func(p string) bool { return strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.02") })
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
 			append(args, "image", "command")...)
 		require.Equal(t, exitOK, o.code)
