@@ -68,6 +68,48 @@ func TestStatesOfAnArray(t *testing.T) {
 	require.Equal(t, run.Unknown, states["60_3"].State, "silence is no answer")
 }
 
+// A controller without its state counts ids from one again, and sacct still has the jobs of before. What it says of a
+// task of the earlier array is not said of the newer one, whose task never began.
+//
+// covers: PL-D2, PL-S3
+func TestStatesOfAnArrayWithAReusedID(t *testing.T) {
+	earlier := slurmtest.Job{ID: "1_2", Name: "batch.R1", Acct: "COMPLETED", Start: "2026-03-04T05:00:00", End: "2026-03-04T05:12:44"}
+	ids := []string{"1_0", "1_2", "1_3"}
+	whole := slurmtest.Job{ID: "1", Name: "batch.R2", Size: 4}
+	cancelled := whole
+	cancelled.Acct, cancelled.Start, cancelled.End = "CANCELLED by 0", "None", "2026-03-04T11:21:30"
+	first := slurmtest.Job{ID: "1_0", Name: "batch.R2", Acct: "COMPLETED", Start: "2026-03-04T11:21:20", End: "2026-03-04T11:22:00"}
+	runs, renamed := first, first
+	runs.Queue, runs.Acct, runs.End = "RUNNING", "RUNNING", "Unknown"
+	renamed.Name += " for Ada"
+	for when, newer := range map[string][]slurmtest.Job{
+		"one task runs":              {whole, runs},
+		"all is over":                {whole, first},
+		"the rest has a record":      {cancelled, first},
+		"somebody added to the name": {cancelled, renamed},
+	} {
+		f, s := fake(t)
+		f.Put(earlier)
+		for _, j := range newer {
+			f.Put(j)
+		}
+		states, err := s.States(t.Context(), ids)
+		require.NoError(t, err)
+		require.NotEqual(t, run.Cancelled, states["1_0"].State, when)
+		for _, id := range ids[1:] {
+			require.Equal(t, run.Cancelled, states[id].State, "%s: %s", when, id)
+			require.Contains(t, states[id].Name, "batch.R2", when)
+		}
+	}
+
+	f, s := fake(t) // while nothing is known of the newer array, the earlier one has the id
+	f.Put(slurmtest.Job{ID: "1", Name: "batch.R1", Size: 4})
+	f.Put(earlier)
+	states, err := s.States(t.Context(), []string{"1_2"})
+	require.NoError(t, err)
+	require.Equal(t, "batch.R1", states["1_2"].Name)
+}
+
 func TestFindArray(t *testing.T) {
 	f, s := fake(t)
 	f.Put(slurmtest.Job{ID: "60", Name: "tag", Size: 3, Queue: "PENDING"})

@@ -251,25 +251,59 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 			rest = append(rest, id)
 		}
 	}
-	var acct map[string]*job
+	var records []job
 	var acctErr error
 	if len(rest) > 0 {
 		text, acctErr = s.list(ctx, rest, "sacct", "-n", "-P", "-X", "-o", sacctFormat)
-		acct = byID(parseSacct(text, s.now()))
+		records = parseSacct(text, s.now())
 	}
-	v := view{queue: queue, acct: acct, queueErr: ignoreUnknownID(queueErr), acctErr: acctErr,
-		arrays: map[string]string{}, at: s.now()}
-	for _, known := range []map[string]*job{queue, acct} {
-		for id, j := range known {
-			if base := run.BaseID(id); base != id {
-				v.arrays[base] = cmp.Or(v.arrays[base], j.Name)
-			}
-		}
-	}
+	arrays := newestArrays(queue, records)
+	records = slices.DeleteFunc(records, func(j job) bool {
+		name := arrays[run.BaseID(j.JobID)]
+		// Of an array that had the id before; somebody may also have added to the name.
+		return name != "" && !strings.Contains(name, j.Name) && !strings.Contains(j.Name, name)
+	})
+	v := view{queue: queue, acct: byID(records), queueErr: ignoreUnknownID(queueErr), acctErr: acctErr,
+		arrays: arrays, at: s.now()}
 	for _, id := range ids {
 		out[id] = v.state(id)
 	}
 	return out, nil
+}
+
+// newestArrays are the names of the arrays of which any task is known. A controller that lost its
+// state gives ids again: then sacct has tasks of several arrays under one id, of which only the
+// newest is that of the queue.
+func newestArrays(queue map[string]*job, records []job) map[string]string {
+	names, since := map[string]string{}, map[string]string{}
+	for id, j := range queue {
+		if base := run.BaseID(id); base != id {
+			names[base] = cmp.Or(names[base], j.Name)
+		}
+	}
+	for base := range names {
+		since[base] = "queued"
+	}
+	for _, j := range records {
+		base := run.BaseID(j.JobID)
+		if base == j.JobID || j.Name == "" || since[base] == "queued" {
+			continue
+		}
+		if at := j.lastTime(); names[base] == "" || at > since[base] {
+			names[base], since[base] = j.Name, at
+		}
+	}
+	return names
+}
+
+// lastTime is the end of a job in sacct's form, or its start, or nothing.
+func (j job) lastTime() string {
+	for _, at := range []string{j.End, j.Start} {
+		if at != "" && at[0] >= '0' && at[0] <= '9' { // no word such as Unknown
+			return at
+		}
+	}
+	return ""
 }
 
 // view is what squeue and sacct said at one time.
