@@ -66,7 +66,9 @@ func ParseSystem(file string, data []byte) (*config.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = collect.Causes(plan.Signatures(sys))
+	if own := plan.Signatures(sys); len(own) > 0 {
+		_, err = collect.Causes(own)
+	}
 	return sys, err
 }
 

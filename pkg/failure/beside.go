@@ -3,7 +3,6 @@ package failure
 import (
 	"bytes"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -171,7 +170,7 @@ func quoteLibrary(f *Finding, before []string) {
 
 // inJSON returns the line of a traceback that matches re, if a logger put the traceback
 // into one line of JSON; "" if not, and if re is nil.
-func inJSON(line string, re *regexp.Regexp) string {
+func inJSON(line string, re *lazyregexp.Regexp) string {
 	const feed = `\n`
 	if re == nil || !strings.Contains(line, `{"`) {
 		return ""

@@ -523,11 +523,3 @@ func BenchmarkScanMatches(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkBuiltin(b *testing.B) {
-	for b.Loop() {
-		if _, err := failure.Builtin(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/pending"
 	"github.com/profllm/profllm/pkg/result"
 )
@@ -82,7 +83,7 @@ type Table struct {
 
 type entry struct {
 	Signature
-	re    *regexp.Regexp
+	re    *lazyregexp.Regexp // few of a table are ever put to a line
 	roles []string
 }
 
@@ -94,7 +95,7 @@ var builtinTable = sync.OnceValues(func() (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile(signatures)
+	return compile(signatures, 0)
 })
 
 // Signatures returns the table in the order in which lines are put to it.
@@ -127,23 +128,26 @@ func builtin() ([]Signature, []Benign, error) {
 // compiles, matches its sample, is the first to match it, and matches no
 // benign line. It returns every complaint.
 func With(site []Signature) (*Table, error) {
+	if len(site) == 0 {
+		return Builtin()
+	}
 	signatures, benign, err := builtin()
 	if err != nil {
 		return nil, err
 	}
-	t, err := compile(slices.Concat(site, signatures))
+	t, err := compile(slices.Concat(site, signatures), len(site))
 	if err != nil {
 		return nil, err
 	}
 	return t, t.check(len(site), benign)
 }
 
-func compile(signatures []Signature) (*Table, error) {
+// compile makes a table. The patterns of the first signatures are a site's, and may not compile.
+func compile(signatures []Signature, site int) (*Table, error) {
 	t := &Table{byID: map[string]int{}}
 	var bad *multierror.Error
 	var words [][]string
 	for i, s := range signatures {
-		re, err := regexp.Compile(s.Regex)
 		first, twice := t.byID[s.ID]
 		switch {
 		case s.ID == "":
@@ -154,8 +158,10 @@ func compile(signatures []Signature) (*Table, error) {
 		case twice:
 			bad = multierror.Append(bad, fmt.Errorf("%s is defined twice", s.name()))
 		}
-		if err != nil {
-			bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
+		if i < site {
+			if _, err := regexp.Compile(s.Regex); err != nil {
+				bad = multierror.Append(bad, fmt.Errorf("%s: %w", s.name(), err))
+			}
 		}
 		if !slices.Contains([]Kind{Root, Symptom, Tail, Answer}, s.Kind) {
 			bad = multierror.Append(bad,
@@ -169,7 +175,7 @@ func compile(signatures []Signature) (*Table, error) {
 			}
 		}
 		t.byID[s.ID] = i
-		t.entries = append(t.entries, entry{s, re, strings.Split(s.Role, "/")})
+		t.entries = append(t.entries, entry{s, lazyregexp.New(s.Regex), strings.Split(s.Role, "/")})
 		lits := required(s.Regex)
 		if lits == nil {
 			t.always = append(t.always, i)

@@ -17,7 +17,7 @@ func TestBuiltinTableKeepsItsRules(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(signatures), 160)
 	require.Len(t, benign, 36)
-	tab, err := compile(signatures)
+	tab, err := compile(signatures, len(signatures))
 	require.NoError(t, err)
 	require.NoError(t, tab.check(len(signatures), benign))
 	for _, s := range signatures {
@@ -170,5 +170,15 @@ func TestNoSignatureNeedsAWholeLine(t *testing.T) {
 	for _, s := range signatures {
 		require.False(t, strings.HasPrefix(s.Regex, "^") || strings.HasSuffix(s.Regex, "$"),
 			"%s: writers can share a line", s.ID)
+	}
+}
+
+// BenchmarkBuiltin is what a program pays that looks for causes: reading the table and building its filter.
+func BenchmarkBuiltin(b *testing.B) {
+	for b.Loop() {
+		signatures, _, err := builtin()
+		require.NoError(b, err)
+		_, err = compile(signatures, 0)
+		require.NoError(b, err)
 	}
 }
