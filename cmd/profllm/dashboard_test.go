@@ -25,6 +25,7 @@ import (
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/synthetic"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/pkg/upload"
 )
 
@@ -156,7 +157,7 @@ func pageAndCommandLine(t *testing.T, lean bool) {
 	switch {
 	case testing.Short() || lean:
 		filters, pairs = 8, 3
-	case testsAll():
+	case tier.Whole():
 		filters, pairs = 200, 40
 	}
 	dir := t.TempDir()

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // What a plan says of a port is what becomes of the run, here a rehearsal: a plan that
@@ -54,7 +56,7 @@ func TestPortsPlannedAreRun(t *testing.T) {
 			t.Run(fmt.Sprintf("%d %s", c.port, shape.name), func(t *testing.T) {
 				t.Parallel()
 				if slices.Contains(inner, c.port) {
-					needsAll(t)
+					tier.NeedsWhole(t)
 				}
 				dir := t.TempDir()
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "s.toml"), fmt.Appendf(nil, `name = "ports"

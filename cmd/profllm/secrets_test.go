@@ -517,7 +517,9 @@ func TestContainerSecrets(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, runtime), []byte(stand), 0o755))
 		args := []string{"job", "exec", "--run", dir, "--env=TOKEN=PLANTED_HARD", "--file=KEY=" + c.file, "--", binary,
 			"job", "contain", "--runtime=" + runtime, "--env=TOKEN", "--env=KEY", "--step=serve", "PLAIN=a b", "--"}
-		w := c.watch(func(p string) bool { return strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.02") })
+		w := c.watch(func(p string) bool {
+			return strings.HasPrefix(p, "/bin/bash "+bin) || strings.HasPrefix(p, "sleep 0.02")
+		})
 		o := profllm(t, dir, []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
 			append(args, "image", "command")...)
 		require.Equal(t, exitOK, o.code)

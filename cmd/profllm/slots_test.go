@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"os"
 	"slices"
 	"testing"
 )
@@ -33,16 +32,6 @@ func (s slots) takeFor(t *testing.T) {
 func simulates(args []string) bool {
 	return slices.Contains([]string{"rehearse", "run", "bench", "serve"}, args[0]) || slices.Contains(args, "--rehearse")
 }
-
-// needsAll skips what differs from other cases of the same test only in numbers, unless everything is to run.
-func needsAll(t *testing.T) {
-	t.Helper()
-	if !testsAll() {
-		t.Skip("one of many alike: make test-all")
-	}
-}
-
-func testsAll() bool { return os.Getenv("PROFLLM_TEST_ALL") == "1" }
 
 // runInParallel sets how many tests run at once, if the command line does not.
 func runInParallel() error {

@@ -20,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // quoted lists n values as a TOML list.
@@ -43,7 +44,7 @@ func TestSlurmSweepOfAThousand(t *testing.T) {
 	}
 	dir := lab(t)
 	servers, prompts := 5, 5
-	if testsAll() {
+	if tier.Whole() {
 		servers, prompts = 25, 10
 	}
 	loads := 4 * prompts

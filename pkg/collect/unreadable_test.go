@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // headlineKeys are for real files of each client some of the keys that its numbers stand
@@ -44,7 +44,7 @@ var headlineKeys = []struct {
 //
 // covers: PL-V1
 func TestUnreadableNumbers(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, c := range headlineKeys {
 		data, err := os.ReadFile("../bench/" + c.from)
 		require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestUnreadableNumbers(t *testing.T) {
 //
 // covers: PL-V8
 func TestKeysTwice(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, c := range headlineKeys {
 		data, err := os.ReadFile("../bench/" + c.from)
 		require.NoError(t, err)

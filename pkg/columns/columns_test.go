@@ -13,14 +13,14 @@ import (
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/query/querytest"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // covers: API-6, DASH-2, DASH-8
 func TestAnswersAsNaive(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, most := range []int{query.MaxDistinct, 20, 0} { // different values in a dictionary
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			querytest.Run(t, func(_ *testing.T, runs []query.Run) query.Engine {

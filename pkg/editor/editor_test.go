@@ -14,9 +14,9 @@ import (
 	"github.com/profllm/profllm/pkg/cloudaitest"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/experiment"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // resolved are the schemas as an editor reads them.
@@ -49,7 +49,7 @@ func validate(t *testing.T, schemas map[string]*jsonschema.Resolved, kind, text 
 //
 // covers: CFG-2
 func TestShippedFiles(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	schemas := resolved(t)
 	n := 0
 	for _, dir := range []string{"scenarios", "examples", "conf", "pkg/planner/testdata/format"} {
@@ -111,7 +111,7 @@ const testHead = "name = \"s\"\n[[Tests]]\nid = \"a\"\ntest_template_name = \"vl
 
 // covers: CFG-1, CFG-2
 func TestMistakes(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	schemas := resolved(t)
 	for _, c := range []struct{ right, wrong string }{
 		{"time_limit = \"10m\"", "time_limit = [1]"},
@@ -165,7 +165,7 @@ func TestMistakes(t *testing.T) {
 //
 // covers: CFG-2
 func TestExperiments(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	schemas := resolved(t)
 	for _, c := range []struct{ right, wrong string }{
 		{"client = \"profllm\"", "client = \"vlm\""},

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/failure"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // plainLogs is an entry of testdata/plain/index.json: a folder of logs that real programs
@@ -44,7 +44,7 @@ func contains(text, part string) bool {
 
 // covers: PL-F1, PL-F7, PL-F11
 func TestPlainLogs(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	data, err := os.ReadFile("testdata/plain/index.json")
 	require.NoError(t, err)
 	var list []plainLogs

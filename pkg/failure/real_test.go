@@ -12,9 +12,9 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // realLog is an entry of testdata/real/index.json: a log that a real program
@@ -39,7 +39,7 @@ func realLogs(t testing.TB) []realLog {
 
 // covers: PL-F1, PL-F3, PL-F7, PL-F10, PL-F13, U-25
 func TestRealFailures(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	files, err := filepath.Glob("testdata/real/*.log")
 	require.NoError(t, err)
 	list := realLogs(t)

@@ -14,9 +14,9 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"github.com/profllm/profllm/pkg/failure"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 func log(role string, lines ...string) failure.Log {
@@ -303,7 +303,7 @@ func TestYears(t *testing.T) {
 
 // covers: PL-F8
 func TestEveryPartOfALongLogIsRead(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	line := strings.Repeat("INFO nothing to see here, all is well ", 3) + "\n"
 	filler := strings.Repeat(line, 10<<20/len(line))
 	n := strings.Count(filler, "\n")
@@ -328,7 +328,7 @@ func TestEveryPartOfALongLogIsRead(t *testing.T) {
 }
 
 func TestOneEndlessLine(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	text := strings.Repeat("x", 3<<20) + " " + oom + strings.Repeat(" y", 1<<20)
 	f := explain(t, failure.Job{}, failure.Log{Role: "serve", File: "x", Data: strings.NewReader(text)})
 	require.Equal(t, "cuda-oom", f.Cause)
@@ -457,7 +457,7 @@ func TestCutOffXZ(t *testing.T) {
 }
 
 func FuzzScan(f *testing.F) {
-	racetest.Alone(f)
+	tier.Alone(f)
 	for _, s := range []string{oom, at(3, dead), "\x1b[3mx\r\r\n" + refused, "[1795255210.705652] x",
 		"Error 0: Traceback (most recent call last):\n " + noFile} {
 		f.Add([]byte(s), "serve")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // covers: PL-F10
@@ -64,7 +64,7 @@ func TestRequired(t *testing.T) {
 }
 
 func FuzzFilter(f *testing.F) {
-	racetest.Alone(f)
+	tier.Alone(f)
 	tab, err := Builtin()
 	require.NoError(f, err)
 	for _, e := range tab.entries {

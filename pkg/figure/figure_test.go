@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/figure"
-	"github.com/profllm/profllm/pkg/internal/racetest"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -134,7 +134,7 @@ func all(t *testing.T, f figure.Figure) (svg []byte, text string) {
 
 // Text is text, whatever it says and however long it is.
 func TestHostileText(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, evil := range []string{
 		"</text><script>alert(1)</script>\"'&\x00\x1b[31m\u202e",
 		strings.Repeat("averylongword", 60), strings.Repeat("many words ", 200), "模型 推理 吞吐量 " + strings.Repeat("令牌", 40),

@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/packed"
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 func pack(t testing.TB, text string) []byte {
@@ -94,7 +94,7 @@ func (nothing) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // What was made in order to be large ends long before it is: several bombs one
 // after the other are one file to xz.
 func TestBombs(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	one := zeros(t, 16<<20)
 	dir := fstest.MapFS{"bomb.xz": {Data: bytes.Repeat(one, 256)}, "large.xz": {Data: one}}
 	f, _, err := packed.Open(dir, "bomb")

@@ -19,11 +19,11 @@ import (
 	"github.com/profllm/profllm/pkg/catalog"
 	"github.com/profllm/profllm/pkg/collect"
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/planner"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/scenario"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 var options = planner.Options{
@@ -164,7 +164,7 @@ func serves(workload string) bool {
 
 // covers: PL-D5
 func TestShippedScenariosPlanEverywhere(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	files, err := filepath.Glob("../../scenarios/*.toml")
 	require.NoError(t, err)
 	sites, err := filepath.Glob("../../conf/*.toml")

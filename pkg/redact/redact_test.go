@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/regular"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // samples are, for each rule, lines with the secret in them, and lines that look
@@ -282,7 +282,7 @@ func TestValueBehindABackslash(t *testing.T) {
 // A line is read in a time that grows with its length, whatever it repeats:
 // where it grew with the square, one of these took minutes.
 func TestLongLines(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, part := range []string{`token:[`, `token:{"`, `token:{env:`, `token=`, `auth:`, `\`, `token:' token:" `} {
 		line := "token:[ " + strings.Repeat(part, 1<<17/len(part))
 		require.Equal(t, "token:"+Mark, Line(line))

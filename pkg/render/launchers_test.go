@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/config"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/templates"
 )
 
@@ -64,7 +64,7 @@ func TestScriptsStayShort(t *testing.T) {
 // With every launcher, the scripts are short, shellcheck finds nothing in the longest of them, and
 // the words that an array has are those that each step would have without.
 func TestScriptsOfLaunchers(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, launcher := range containing {
 		all := launchedScripts(t, launcher)
 		short(t, launcher, all)

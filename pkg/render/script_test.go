@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/templates"
 )
 
@@ -261,7 +261,7 @@ func TestSecretsArePrinted(t *testing.T) {
 
 // Exported by the user, such a name would change what the script does.
 func TestScriptKeepsItsVariables(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, name := range []string{"RUN", "PROFLLM", "GUARD", "ROLES", "PHASES", "FINISHING", "LATE", "CLIENT", "name",
 		"pid", "code", "role", "ends", "IFS", "UID", "RANDOM", "BASHOPTS", "SERVE_ADDR", "SERVE_PORT",
 		"BOX", "BOX4", "SERVE_COMMAND"} {
@@ -352,7 +352,7 @@ func TestSteps(t *testing.T) {
 //
 // covers: CD-35, CD-12
 func TestGPUsAreSetInsideTheStep(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	checked := 0
 	for _, s := range scripts(t) {
 		text := whole(t, s.plan)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/render"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/templates"
 )
 
@@ -72,7 +72,7 @@ func variables(script string) string {
 
 // An array with the words of several steps gives each the words that it would have without.
 func TestSharedWordsChangeNothing(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	arrays := 0
 	for _, s := range scripts(t) {
 		if !strings.Contains(string(s.text), "# words of several steps") {

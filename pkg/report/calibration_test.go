@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/report"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // calibrate makes the simulations long, and with -v prints their table:
@@ -137,7 +137,7 @@ func cells(n int, simulate func(cell int, d *rand.Rand)) {
 //
 // covers: PL-Q3, PL-Q9, PL-Q10, PL-Q11, PL-Q15
 func TestNullCalibration(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	metrics := judged(t)
 	kinds := []question{{"compare 5 v 5", 5, false}, {"compare 6 v 6", 6, false}, {"compare 10 v 10", 10, false},
 		{"trend of 20", 20, true}, {"trend of 40", 40, true}}
@@ -156,9 +156,12 @@ func TestNullCalibration(t *testing.T) {
 		default:
 			times[cell] = 10000
 		}
-		if testing.Short() {
+		switch {
+		case testing.Short():
 			times[cell] /= 10
 			t.Logf("in part: %d experiments with -short", times[cell])
+		case *calibrate == 0:
+			times[cell] = tier.Of(t, times[cell], times[cell]/3)
 		}
 		for range times[cell] {
 			verdict, _, err := k.answer(metrics, m, 0)
@@ -186,7 +189,7 @@ func TestNullCalibration(t *testing.T) {
 //
 // covers: PL-Q5, PL-Q15
 func TestFalseSame(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	metrics := judged(t)
 	sizes, cvs := []int{5, 6, 10}, []float64{0.2, 0.5, 1}
 	const times = 4000

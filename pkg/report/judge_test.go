@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 func verdictOf(t *testing.T, j report.Judgement, key string) report.MetricVerdict {
@@ -588,7 +588,7 @@ func TestPairedAccuracy(t *testing.T) {
 //
 // covers: PL-Q3, PL-Q9
 func TestFalseAlarms(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	d := rand.New(rand.NewPCG(1, 2))
 	ids := 0
 	side := func(throughput float64) []records.Run {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/metric"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/report"
 	"github.com/profllm/profllm/pkg/report/format"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 func trendOf(t *testing.T, x report.Trend, key string) report.MetricTrend {
@@ -306,7 +306,7 @@ func TestMixedHardware(t *testing.T) {
 //
 // covers: PL-V32
 func TestAccuracyUnchecked(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	eval := func(r *result.Result) {
 		r.Accuracy = &result.Accuracy{Task: "gsm8k", Value: 0.94, Questions: new(1319), Source: "x"}
 	}

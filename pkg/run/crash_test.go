@@ -279,44 +279,63 @@ func (s *session) requireUnits() {
 	require.Len(s.t, s.Jobs(), len(s.roots()))
 }
 
-// start brings a crash's situation about, and returns the command of which root is
-// the scenario's directory.
-func (c crash) start(t *testing.T) (*session, func(args []string) []string) {
-	s := newSession(t, slurmtest.Knobs{})
+// start brings a crash's situation about, and returns the command's arguments.
+func (c crash) start(t *testing.T) (s *session, args []string) {
+	s = newSession(t, slurmtest.Knobs{})
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kill.toml"), []byte(c.scenario), 0o644))
 	root := "" // of the one scenario
 	if c.before != nil {
 		c.before(s)
 		root = s.root()
 	}
-	return s, func(args []string) []string {
-		list := slices.Clone(args)
-		for i, a := range list {
-			list[i] = strings.Replace(a, "ROOT", root, 1)
-		}
-		return list
+	for _, a := range c.command {
+		args = append(args, strings.Replace(a, "ROOT", root, 1))
+	}
+	return s, args
+}
+
+// save copies what the user and Slurm have, and returns where.
+func (s *session) save() string {
+	s.t.Helper()
+	saved := s.t.TempDir()
+	for name, dir := range map[string]string{"user": s.dir, "slurm": s.Dir()} {
+		require.NoError(s.t, exec.Command("cp", "-a", dir, filepath.Join(saved, name)).Run())
+	}
+	return saved
+}
+
+// restore brings back what was saved, in the same place.
+func (s *session) restore(saved string) {
+	s.t.Helper()
+	for name, dir := range map[string]string{"user": s.dir, "slurm": s.Dir()} {
+		require.NoError(s.t, os.RemoveAll(dir))
+		require.NoError(s.t, exec.Command("cp", "-a", filepath.Join(saved, name), dir).Run())
 	}
 }
 
-// points are the changes to be killed at: all, or the first and the last of each
-// kind. What is made under another name is of one kind.
+// points are the changes to be killed at: all, or one of each kind, in turn the first and the last. What is made under
+// another name is of one kind.
 func points(changes []killtest.Change) []int {
-	var list []int
-	last := map[string]int{}
+	var every []int
+	var kinds []string
+	first, last := map[string]int{}, map[string]int{}
 	for i, c := range changes {
+		every = append(every, i+1)
 		kind := c.Kind()
 		if strings.Contains(c.Path, ".partial-") {
 			kind = c.Call + " partial"
 		}
-		if _, seen := last[kind]; !seen || os.Getenv(everyVar) != "" {
-			list = append(list, i+1)
+		if first[kind] == 0 {
+			kinds, first[kind] = append(kinds, kind), i+1
 		}
 		last[kind] = i + 1
 	}
-	for _, n := range last {
-		if !slices.Contains(list, n) {
-			list = append(list, n)
-		}
+	if os.Getenv(everyVar) != "" {
+		return every
+	}
+	var list []int
+	for i, kind := range kinds {
+		list = append(list, []int{first[kind], last[kind]}[i%2])
 	}
 	slices.Sort(list)
 	return list
@@ -333,7 +352,8 @@ func TestKilledAtEveryChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, args := c.start(t)
-			cmd := s.command(args(c.command)...)
+			before := s.save()
+			cmd := s.command(args...)
 			cmd.Env = append(cmd.Env, c.env...)
 			out := s.capture(cmd)
 			changes, code, err := killtest.Run(cmd, 0)
@@ -344,17 +364,17 @@ func TestKilledAtEveryChange(t *testing.T) {
 			list := points(changes)
 			t.Logf("killed before %d of %d changes: one of each kind (make test-kill: before each)", len(list), len(changes))
 			for _, n := range list {
-				c.killedAt(t, n, code)
+				s.restore(before)
+				c.killedAt(s, args, n, code)
 			}
 		})
 	}
 }
 
-// killedAt makes one kill in a situation of its own; code is that of the command
-// when nothing goes wrong.
-func (c crash) killedAt(t *testing.T, n, code int) {
-	s, args := c.start(t)
-	cmd := s.command(args(c.command)...)
+// killedAt makes one kill of the command; code is that of the command when nothing goes wrong.
+func (c crash) killedAt(s *session, args []string, n, code int) {
+	t := s.t
+	cmd := s.command(args...)
 	cmd.Env = append(cmd.Env, c.env...)
 	said := s.capture(cmd)
 	changes, got, err := killtest.Run(cmd, n)
@@ -369,7 +389,7 @@ func (c crash) killedAt(t *testing.T, n, code int) {
 	}()
 	s.settled()
 	s.requireWhole()
-	next := s.command(args(c.command)...)
+	next := s.command(args...)
 	next.Env = append(next.Env, c.env...)
 	out, _ := next.CombinedOutput()
 	t.Logf("killed before %s; then exit %d\n%s", changes[len(changes)-1], next.ProcessState.ExitCode(), out)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/search"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // A server is a model of one: the quantiles of a latency by load, and what differs between
@@ -114,9 +114,9 @@ func atMost(k, n int, p float64) float64 {
 // TestIntervalsHoldTheEdge counts how often the interval of a simulated search holds the
 // known edge: not significantly less often than is claimed.
 func TestIntervalsHoldTheEdge(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	inside, probes, found, claimed := 0, 0, 0, 0.0
-	servers := simulated(100)
+	servers := simulated(tier.Of(t, 100, 40))
 	for _, s := range servers {
 		o := seek(goal, s)
 		probes, claimed = probes+o.probes, claimed+o.answer.Probability
@@ -139,8 +139,8 @@ func TestIntervalsHoldTheEdge(t *testing.T) {
 // Of two limits, each with an edge of its own, the interval holds the lower edge as often as is
 // claimed.
 func TestIntervalsOfTwoLimits(t *testing.T) {
-	racetest.Alone(t)
-	servers := simulated(120)
+	tier.Alone(t)
+	servers := simulated(tier.Of(t, 120, 40))
 	inside, n, claimed := 0, 0, 0.0
 	for i := 0; i+1 < len(servers); i += 2 {
 		a, b := servers[i], servers[i+1]
@@ -219,7 +219,7 @@ func doubleAndHalve(s *server) (probes int, inside bool) {
 // A server whose edge is surely below a rival's costs fewer probes than a whole search, and one above is
 // never stopped.
 func TestBeatenSearchesAreShort(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	whole, short := 0, 0
 	for i := range 12 {
 		g := goal

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/stats"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // draw makes samples that are the same in every run of the tests.
@@ -545,7 +545,7 @@ func TestWatchedCuts(t *testing.T) {
 //
 // covers: PL-Q9, PL-Q10
 func TestSearchedP(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	d := newDraw()
 	for n, times := range map[int]int{20: 4000, 40: 2000, 80: 600} {
 		levels := []float64{0.05, 0.01, 0.002}

@@ -11,9 +11,9 @@ import (
 	"github.com/profllm/profllm/pkg/columns"
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/pkg/workload/vllm/arguments"
 )
 
@@ -39,7 +39,7 @@ func typesOf(t *testing.T, s *Store) map[string]string {
 //
 // covers: SM-1, DB-1, DB-3, DB-7, LIB-5
 func TestEveryOption(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	values := map[string]field.Value{}
 	bare, full := plainRun(1, 1), plainRun(2, 1)
 	for head, p := range map[string]*arguments.Program{"cmd_args.": arguments.Serve, "bench_cmd_args.": arguments.BenchServe} {

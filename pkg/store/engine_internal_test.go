@@ -14,10 +14,10 @@ import (
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/filter"
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/pgtest"
 	"github.com/profllm/profllm/pkg/query"
 	"github.com/profllm/profllm/pkg/query/querytest"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // celled is a store whose runs have cells and no records.
@@ -40,17 +40,19 @@ func (c *celled) put(runs ...query.Run) {
 
 func (c *celled) Put(id string, cells []field.Cell) { c.put(query.Run{ID: id, Cells: cells}) }
 
-func (c *celled) Delete(id string) {
-	_, err := c.Store.Delete(context.Background(), id)
+func (c *celled) Delete(ids ...string) {
+	_, err := c.Store.Delete(context.Background(), ids...)
 	require.NoError(c.t, err)
-	delete(c.seq, id)
+	for _, id := range ids {
+		delete(c.seq, id)
+	}
 }
 
 // The databases answer every question as a look at each run does.
 //
 // covers: DB-5, DB-7, DB-9
 func TestEngine(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for name, place := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "runs.db") },
 		"postgres": func(t *testing.T) string { return pgtest.Database(t, os.Environ()) },
@@ -106,7 +108,7 @@ func TestIndexes(t *testing.T) {
 
 // SQLite reads every number in JSON as Go writes it.
 func TestNumbersInJSON(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "runs.db"), Options{Create: true})
 	require.NoError(t, err)
 	defer s.Close()

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
 // Whatever trips a check passes, or is not looked at, under the loosest value of one
 // of its thresholds, and the check says what was set. The default says nothing.
 func TestEveryThresholdLoosensItsCheck(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	seen, tripped := map[string]bool{}, map[string][]*run{} // by the check that fails
 	for _, c := range trips {
 		g := good()

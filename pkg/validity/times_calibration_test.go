@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -277,7 +277,7 @@ var ofTimes = []string{"times-impossible", "summary-differs", "coarse-clock", "s
 //
 // covers: PL-V8, PL-V10, PL-V14, PL-V22
 func TestHonestTimes(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	times := *honest
 	if testing.Short() {
 		times /= 4

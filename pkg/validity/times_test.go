@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -422,7 +422,7 @@ func BenchmarkJudgeTimes(b *testing.B) {
 // Equal times of different requests are a coarse clock's doing, not copies: also where the
 // latency follows from the TTFT.
 func TestEqualTimesOfCoarseClocks(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, step := range []float64{1e-6, 1e-4, 1e-3, 1e-2} {
 		for name, latency := range map[string]func(ttft float64, d *rand.Rand) float64{
 			"follows": func(ttft float64, _ *rand.Rand) float64 { return ttft + 0.5 },

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/result/resulttest"
+	"github.com/profllm/profllm/pkg/tier"
 	"github.com/profllm/profllm/pkg/validity"
 )
 
@@ -690,7 +690,7 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 // covers: PL-V1, PL-V2, PL-V3, PL-V4, PL-V5, PL-V6, PL-V7, PL-V8, PL-V9, PL-V10, PL-V11, PL-V13, PL-V14, PL-V15, PL-V16, PL-V17, PL-V18, PL-V19, PL-V20, PL-V21,
 // covers: PL-V7, PL-V13, PL-V22, PL-V23, PL-V24, PL-V25, PL-V26, PL-V27, PL-V28, PL-V29, PL-V31, PL-V33, PL-V36, PL-S5, PL-G13
 func TestEachCheckTripsAloneAndMissesNarrowly(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	tripped := map[string]bool{}
 	for _, tt := range trips {
 		t.Run(tt.word, func(t *testing.T) {

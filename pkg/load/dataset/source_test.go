@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // wordTokenizer has one token for each word: the number behind its letter w.
@@ -283,7 +283,7 @@ func TestBurstsAreBounded(t *testing.T) {
 
 // Texts are asked for in parts, and stay in their order.
 func TestManyBurstsBecomeText(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	path := write(t, "b.csv", "Model,Request tokens,Response tokens\nGPT-4,700000,6\n")
 	requests, _, err := ask(t, "burstgpt", path, func(s *Source) { s.NumPrompts, s.Local = 3, words100(t) })
 	require.NoError(t, err)

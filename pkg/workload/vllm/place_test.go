@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/profllm/profllm/pkg/internal/racetest"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/scenario"
 	"github.com/profllm/profllm/pkg/source"
+	"github.com/profllm/profllm/pkg/tier"
 )
 
 // places shows where each server is: name, nodes, GPUs.
@@ -72,7 +72,7 @@ func TestReplicasArePlaced(t *testing.T) {
 //
 // covers: CD-14, PL-G11
 func TestReplicasHaveTheirPorts(t *testing.T) {
-	racetest.Alone(t)
+	tier.Alone(t)
 	for _, c := range []struct {
 		args        string
 		nodes, gpus int
