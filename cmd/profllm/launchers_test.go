@@ -104,7 +104,7 @@ func newLauncherLab(t *testing.T) *launcherLab {
 		l.rootfs + "/proc", l.rootfs + "/dev"} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
-	_, err = programtest.Build(l.bin, os.Environ())
+	_, err = programtest.Build(l.bin, os.Getenv)
 	require.NoError(t, err)
 	build := exec.Command("go", "build", "-o", filepath.Join(l.bin, "srun"), "../standin")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -40,7 +40,7 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary, err = programtest.Build(dir, os.Environ())
+	binary, err = programtest.Build(dir, os.Getenv)
 	if err := errors.Join(err, runInParallel()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

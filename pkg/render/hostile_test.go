@@ -155,7 +155,7 @@ func TestHostileValuesAreInert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs three jobs")
 	}
-	binary, err := programtest.Build(t.TempDir(), os.Environ())
+	binary, err := programtest.Build(t.TempDir(), os.Getenv)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name, model string

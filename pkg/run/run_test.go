@@ -39,7 +39,7 @@ func testMain(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "profllm-run-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		binary, err = programtest.Build(dir, os.Environ())
+		binary, err = programtest.Build(dir, os.Getenv)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

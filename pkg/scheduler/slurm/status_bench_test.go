@@ -28,7 +28,7 @@ import (
 // covers: PL-S15
 func BenchmarkStatus(b *testing.B) {
 	const runs = 5000
-	binary, err := programtest.Build(b.TempDir(), os.Environ())
+	binary, err := programtest.Build(b.TempDir(), os.Getenv)
 	require.NoError(b, err)
 	for name, c := range map[string]struct{ queued, recent int }{
 		"mixed": {100, 900}, "over": {0, 0}, "pending": {runs, 0},
