@@ -25,7 +25,7 @@ func Of(t testing.TB, all, part int) int {
 	if Whole() {
 		return all
 	}
-	t.Logf("in part: %d of %d (make test-all: all)", part, all)
+	t.Logf("sampled: %d of %d (make test-all: all)", part, all)
 	return part
 }
 
