@@ -192,7 +192,7 @@ func TestEachFaultFailsItsCheck(t *testing.T) {
 		"an event of text":        {"streaming", replace(streaming, "data: [DONE]", "data: hello\n\ndata: [DONE]"), "not a JSON object"},
 		"an event after the end":  {"streaming", replace(streaming, "data: [DONE]\n\n", "data: [DONE]\n\ndata: {\"choices\":[]}\n\n"), "an event after [DONE]"},
 		"an error in the stream":  {"streaming", replace(streaming, "data: [DONE]", "data: {\"error\":{\"message\":\"engine is dead\"}}\n\ndata: [DONE]"), "engine is dead"},
-		"a stream without tokens": {"streaming", whole(streaming, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"), "none with a token"},
+		"a stream without tokens": {"streaming", whole(streaming, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"), "no token event"},
 		"no stream":               {"streaming", whole(streaming, `{"choices":[{"message":{"content":"a"}}]}`), "not part of a streamed answer"},
 		"no finish in the stream": {"streaming", replace(streaming, `"finish_reason":"length"`, `"finish_reason":null`), "without a finish_reason"},
 		"no logprobs":             {"logprobs", set(probing, 0, "logprobs", nil), "without logprobs"},

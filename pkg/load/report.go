@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/load/answer"
 	"github.com/profllm/profllm/pkg/load/sender"
+	"github.com/profllm/profllm/pkg/quantity"
 )
 
 // A Report is the result of a run. Its JSON has vLLM's keys in vLLM's order, then ours under
@@ -67,18 +69,19 @@ type Client struct {
 	Engine  string `json:"engine"` // epoll or goroutines
 	Loops   int    `json:"loops"`  // threads that send and read
 	// Processes share the load. The clocks of all but the first may be off by ClockError.
-	Processes    int     `json:"processes"`
-	ClockError   float64 `json:"clock_error_ms,omitempty"`
-	Started      string  `json:"started"`
-	CPUSeconds   float64 `json:"cpu_s"`             // of the whole process during the run
-	SendDelayP99 float64 `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
-	LagP99       float64 `json:"lag_p99_ms"`        // how late the time of an event may be, because it was read late
-	FirstSend    float64 `json:"first_send_s"`      // from the start of the run
-	LastSend     float64 `json:"last_send_s"`
-	LastEnd      float64 `json:"last_end_s"` // last token of all completed requests
-	Partial      bool    `json:"partial"`    // the run was interrupted
-	Interrupted  int     `json:"interrupted"`
-	NotSent      int     `json:"not_sent"`
+	Processes    int      `json:"processes"`
+	ClockError   float64  `json:"clock_error_ms,omitempty"`
+	Started      string   `json:"started"`
+	CPUSeconds   float64  `json:"cpu_s"`             // of the whole process during the run
+	SendDelayP99 float64  `json:"send_delay_p99_ms"` // from when a request could be sent to its first byte
+	LagP99       float64  `json:"lag_p99_ms"`        // how late the time of an event may be, because it was read late
+	FirstSend    float64  `json:"first_send_s"`      // from the start of the run
+	LastSend     float64  `json:"last_send_s"`
+	LastEnd      float64  `json:"last_end_s"`         // last token of all completed requests
+	Warnings     []string `json:"warnings,omitempty"` // what servers sent that the protocol does not have
+	Partial      bool     `json:"partial"`            // the run was interrupted
+	Interrupted  int      `json:"interrupted"`
+	NotSent      int      `json:"not_sent"`
 	// Retried counts requests that were sent again: the server had closed their connection
 	// before it can have read them. Their times count from the first send.
 	Retried         int   `json:"retried"`
@@ -168,6 +171,18 @@ func (r *Report) reports(family string) bool {
 	return true
 }
 
+// warnings says what was accepted in how many answers.
+func warnings(requests map[answer.Leniency]int) (list []string) {
+	var all answer.Leniency
+	for l := range requests {
+		all |= l
+	}
+	for l, text := range all.All() {
+		list = append(list, fmt.Sprintf("%s: %s", quantity.Count(requests[l], "answer"), text))
+	}
+	return list
+}
+
 // count goes through the outcomes once for sums and for how the client fared.
 func (r *Report) count(m *measurement) {
 	c := &r.Client
@@ -182,6 +197,8 @@ func (r *Report) count(m *measurement) {
 	}
 	var delays sender.Spread
 	first, last, end := int64(math.MaxInt64), m.begin, m.begin
+	lenient := map[answer.Leniency]int{} // requests
+	defer func() { c.Warnings = warnings(lenient) }()
 	for i := range m.outcomes {
 		o := &m.outcomes[i]
 		if o.Resends > 0 {
@@ -196,6 +213,9 @@ func (r *Report) count(m *measurement) {
 		}
 		switch o.State {
 		case answer.Completed:
+			for l := range o.Lenient.All() {
+				lenient[l]++
+			}
 			r.Completed++
 			r.InputTokens += o.Input
 			r.OutputTokens += o.Output

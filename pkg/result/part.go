@@ -100,6 +100,7 @@ const (
 	SecretInLog  WarningKind = "secret-in-log" // a process wrote a secret to a file of the run; it is overwritten
 	NodeUnfit    WarningKind = "preflight"     // what a node looked like before the start; Key is node/check
 	NodeUnclean  WarningKind = "leftover"      // what was found on a node after the end; Key is the node
+	Lenient      WarningKind = "lenient"       // servers sent what the protocol does not have; it changes no number
 	Unreadable   WarningKind = "unreadable"    // a file, or some of its lines, could not be read
 )
 

@@ -282,6 +282,8 @@ func (r *reader) client(f field) {
 			c.LastSend = r.optional(g)
 		case "last_end_s":
 			c.LastEnd = r.optional(g)
+		case "warnings":
+			r.lenient(g)
 		case "retried":
 			c.Resent = r.count(g)
 		case "usage_missing":
@@ -293,6 +295,18 @@ func (r *reader) client(f field) {
 		}
 	}
 	r.m.Client = c
+}
+
+// lenient reads what profllm's client accepted of the servers.
+func (r *reader) lenient(f field) {
+	var list []string
+	if err := json.Unmarshal(f.raw, &list); err != nil {
+		r.warn(result.BadValue, f, "no list of texts")
+		return
+	}
+	for _, text := range list[:min(len(list), 8)] {
+		r.warn(result.Lenient, f, fmt.Sprintf("%.200s", text))
+	}
 }
 
 // steadyState reads the block that vllm-rs adds.

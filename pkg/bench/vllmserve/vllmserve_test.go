@@ -440,6 +440,10 @@ func TestWhatTheClientSaysOfItself(t *testing.T) {
 	require.Nil(t, part.Metrics.Client.Resent)
 	require.Nil(t, part.Metrics.Client.UsageMissing)
 	require.Nil(t, part.Metrics.Client.WarmUpsFailed, "an older client did not count them")
+
+	part, err = vllmserve.Read("r.json", []byte(`{"completed": 3, "duration": 2.0, "profllm": {"warnings": ["3 answers: odd"]}}`))
+	require.NoError(t, err)
+	require.Equal(t, []result.Warning{{Kind: result.Lenient, File: "r.json", Line: 1, Col: 59, Key: "warnings", Text: "3 answers: odd"}}, part.Warnings)
 }
 
 // num_prompts of a load with several inputs in a request counts inputs, which are no requests.

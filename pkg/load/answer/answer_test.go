@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +53,7 @@ func TestStreamThatIsWhole(t *testing.T) {
 	}{
 		"tokens and usage":           {whole, 2, 7, 2, "ab"},
 		"no usage":                   {answertest.TokenEvent + answertest.TokenEvent + answertest.LastEvent + answertest.DoneEvent, 3, 0, 3, "aab"},
-		"no usage, chat":             {roleEvent + deltaEvent + answertest.LastEvent + answertest.DoneEvent, 3, 0, 2, "é\nb"},
+		"no usage, chat":             {roleEvent + deltaEvent + answertest.LastEvent + answertest.DoneEvent, 2, 0, 2, "é\nb"},
 		"usage without completion":   {answertest.LastEvent + `data: {"choices":[],"usage":{"prompt_tokens":7}}` + "\n\n" + answertest.DoneEvent, 1, 7, 1, "b"},
 		"no done":                    {answertest.TokenEvent + answertest.LastEvent + answertest.UsageEvent, 2, 7, 2, "ab"},
 		"no finish_reason":           {answertest.TokenEvent + answertest.TokenEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "aa"},
@@ -63,11 +65,11 @@ func TestStreamThatIsWhole(t *testing.T) {
 		"event, id and retry fields": {"event: message\nid: 4\nretry: 10\n" + whole, 2, 7, 2, "ab"},
 		"data without payload":       {"data:\n\ndata\n\n" + whole, 2, 7, 2, "ab"},
 		"no space after the colon":   {strings.ReplaceAll(whole, "data: ", "data:"), 2, 7, 2, "ab"},
-		"chat counts the role event": {roleEvent + deltaEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 3, 7, 2, "é\nb"},
+		"a role is no token":         {roleEvent + deltaEvent + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "é\nb"},
 		"empty deltas": {
 			roleEvent + `data: {"choices":[{"index":0,"delta":{}}]}` + "\n\n" +
 				`data: {"choices":[{"index":0,"delta":{"content":null,"reasoning":"hm"}}]}` +
-				"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + answertest.UsageEvent + answertest.DoneEvent, 4, 7, 2, "",
+				"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "", // the second of two was not sent: the end stands for it
 		},
 		"two data lines of one event": {
 			"data: {\"choices\":[{\"text\":\ndata: \"x\",\"finish_reason\":\"stop\"}]}\n\n" + answertest.UsageEvent, 1, 7, 2, "x",
@@ -76,7 +78,7 @@ func TestStreamThatIsWhole(t *testing.T) {
 		"a draft beyond the limit":    {answertest.LastEvent + answertest.Counting("7", "6") + answertest.DoneEvent, 1, 7, 6, "b"},
 		"continuous usage": {
 			`data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":7,"completion_tokens":0}}` + "\n\n" +
-				`data: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + answertest.DoneEvent, 2, 7, 1, "b",
+				`data: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}` + "\n\n" + answertest.DoneEvent, 1, 7, 1, "b",
 		},
 		"choices empty or null":      {`data: {"choices":[],"prompt_filter_results":[]}` + "\n\n" + `data: {"choices":null,"usage":null}` + "\n\n" + whole, 2, 7, 2, "ab"},
 		"error is null":              {`data: {"error":null,"choices":[{"text":"a"}]}` + "\n\n" + answertest.LastEvent + answertest.UsageEvent + answertest.DoneEvent, 2, 7, 2, "ab"},
@@ -103,6 +105,113 @@ func TestStreamThatIsWhole(t *testing.T) {
 				require.Equal(t, tt.text, o.Text)
 			}
 		})
+	}
+}
+
+// Which events are tokens, by the time at which each ends. What announces an answer or ends it is none, whoever sends it;
+// an empty text is one where the server counts it.
+//
+// covers: LBEN-1
+func TestTokenEvents(t *testing.T) {
+	const (
+		role   = `{"choices":[{"delta":{"role":"assistant","content":""}}]}`
+		bare   = `{"choices":[{"delta":{}}]}`
+		null   = `{"choices":[{"delta":{"role":"assistant","content":null}}]}`
+		chat   = `{"choices":[{"delta":{"content":"a"}}]}`
+		empty  = `{"choices":[{"delta":{"content":""}}]}`
+		thinks = `{"choices":[{"delta":{"reasoning_content":"a"}}]}`
+		names  = `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}]}`
+		calls  = `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"a"}}]}}]}`
+		none   = `{"choices":[{"delta":{"content":null,"reasoning_content":null,"tool_calls":[]}}]}`
+		stops  = `{"choices":[{"delta":{},"finish_reason":"stop"}]}`
+		text   = `{"choices":[{"text":"a"}]}`
+		blank  = `{"choices":[{"text":""}]}`
+		ends   = `{"choices":[{"text":"","finish_reason":"length"}]}`
+		closes = `{"choices":[{"text":"a","finish_reason":"length"}]}`
+	)
+	for name, tt := range map[string]struct {
+		events []string
+		n      int // of the server's usage; 0 without one
+		tokens []int64
+	}{
+		"a role before the text":                      {[]string{role, chat, chat, stops}, 2, []int64{1, 2}},
+		"the same without usage":                      {[]string{role, chat, chat, stops}, 0, []int64{1, 2}},
+		"a role without content":                      {[]string{null, chat, chat, stops}, 2, []int64{1, 2}},
+		"an empty delta":                              {[]string{bare, chat, bare, chat, stops}, 2, []int64{1, 3}},
+		"nothing but nulls":                           {[]string{none, chat, none, chat, stops}, 2, []int64{1, 3}},
+		"an empty text that announces":                {[]string{empty, chat, chat, stops}, 2, []int64{1, 2}},
+		"a special token first":                       {[]string{role, empty, chat, stops}, 2, []int64{1, 2}},
+		"special tokens between":                      {[]string{chat, empty, empty, chat, stops}, 4, []int64{0, 1, 2, 3}},
+		"a token that ends and is not sent":           {[]string{role, chat, chat, stops}, 3, []int64{1, 2, 3}},
+		"several tokens in an event":                  {[]string{chat, chat, stops}, 8, []int64{0, 1}},
+		"reasoning":                                   {[]string{role, thinks, thinks, chat, stops}, 3, []int64{1, 2, 3}},
+		"a tool call":                                 {[]string{role, names, calls, calls, stops}, 3, []int64{1, 2, 3}},
+		"completions, an end of its own":              {[]string{text, text, ends}, 2, []int64{0, 1}},
+		"completions, the end with the last text":     {[]string{text, closes}, 2, []int64{0, 1}},
+		"completions, a special token last":           {[]string{text, text, ends}, 3, []int64{0, 1, 2}},
+		"completions, a special token first and last": {[]string{blank, text, ends}, 3, []int64{0, 1, 2}},
+		"nothing but special tokens":                  {[]string{blank, blank, ends}, 3, []int64{0, 1, 2}},
+		"usage with an empty text behind the end":     {[]string{text, text, ends, blank}, 2, []int64{0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o Outcome
+			var s stream
+			s.reset(&o, Wanted{Tokens: 8})
+			for i, e := range tt.events {
+				s.feed([]byte("data: "+e+"\n\n"), int64(i))
+			}
+			if tt.n > 0 {
+				s.feed([]byte(answertest.Counting("7", strconv.Itoa(tt.n))), 100)
+			}
+			s.feed([]byte(answertest.DoneEvent), 101)
+			s.close(102)
+			s.settle("")
+			require.Equal(t, Completed, o.State, o.Err)
+			require.Equal(t, tt.tokens, o.Tokens)
+		})
+	}
+}
+
+// What gateways and other servers send beside the protocol is passed over and said; what looks like it is a fault.
+func TestLeniency(t *testing.T) {
+	token, last := answertest.TokenEvent, answertest.LastEvent
+	rest := answertest.UsageEvent + answertest.DoneEvent
+	for name, tt := range map[string]struct {
+		body string
+		want Leniency
+	}{
+		"ping":            {"event: ping\ndata: {\"type\": \"ping\"}\n\n" + token + last + rest, NamedEvent},
+		"an empty object": {token + "data: {}\n\n" + last + rest, EmptyObject},
+		"no choices":      {token + last + `data: {"id":"x","object":"chunk","created":1,"model":"m"}` + "\n\n" + rest, NoChoices},
+		"floats":          {token + last + answertest.Counting("7.0", "2e0") + answertest.DoneEvent, FloatUsage},
+		"eos":             {token + answertest.Finishing(`"eos"`) + rest, OtherFinish},
+		"end_turn, ping":  {token + "event: x\ndata: {}\n\n" + answertest.Finishing(`"end_turn"`) + rest, OtherFinish | NamedEvent},
+		"none":            {"event: message\n" + token + last + rest, 0},
+	} {
+		o := readAll(tt.body, 5)
+		require.Equal(t, Completed, o.State, "%s: %s", name, o.Err)
+		require.Equal(t, tt.want, o.Lenient, name)
+		require.Len(t, o.Tokens, 2, name)
+		said := 0
+		for range o.Lenient.All() {
+			said++
+		}
+		require.Equal(t, bits.OnesCount8(uint8(tt.want)), said, name)
+	}
+	for name, odd := range map[string]string{
+		"a heartbeat without a name":  `data: {"type": "heartbeat"}`,
+		"a named error":               "event: ping\ndata: {\"error\":{\"message\":\"boom\"}}",
+		"an error of that name":       "event: error\ndata: {}",
+		"a name of an event before":   "event: ping\n\ndata: {\"type\": \"ping\"}",
+		"a name, and text for people": "event: ping\ndata: too late",
+		"a half envelope":             `data: {"object":"chunk","model":"m"}`,
+		"half a token":                `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1.5}}`,
+	} {
+		body := token + odd + "\n\n" + last + rest
+		if name == "half a token" {
+			body = token + last + odd + "\n\n" + answertest.DoneEvent
+		}
+		require.Equal(t, Failed, readAll(body, 7).State, name)
 	}
 }
 
@@ -147,7 +256,7 @@ func TestStreamThatFails(t *testing.T) {
 		"no reason, no usage":             {answertest.TokenEvent + answertest.DoneEvent, "without a finish_reason"},
 		"no reason, too few":              {answertest.TokenEvent + answertest.Counting("7", "1") + answertest.DoneEvent, "without a finish_reason, at 1 of 2 tokens"},
 		"an event after done":             {rest + answertest.TokenEvent, "an event after [DONE]"},
-		"no completion tokens":            {roleEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "without a finish_reason, at 0 of 2"},
+		"no completion tokens":            {roleEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "no token event"},
 		"0 completion tokens":             {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "the server counts 0 completion tokens"},
 		"negative completion tokens":      {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "-1") + answertest.DoneEvent, "no token count"},
 		"negative prompt tokens":          {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("-7", "2") + answertest.DoneEvent, "no token count"},
@@ -530,7 +639,7 @@ func TestBodyAlone(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, over, "only the caller knows where the body ends")
 			r.Close(0, nil)
-			require.Equal(t, Completed, o.State, o.Err)
+			require.Equal(t, tt.spoke, o.State == Completed, o.Err)
 			require.Equal(t, tt.done, r.Done())
 			require.Equal(t, tt.spoke, r.Spoke())
 		})

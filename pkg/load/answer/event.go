@@ -15,11 +15,15 @@ type chunk struct {
 	choices  int    // entries of that list
 	texts    int    // choices that carry text
 	thoughts int    // choices that carry reasoning
+	calls    int    // choices that carry a part of a tool call
+	empties  int    // texts that are empty
 	role     bool   // a choice names a role
 	text     []byte // string: the text of the first choice; nil without
 	at       int    // where that lies in the payload
 	finish   []byte // finish_reason of a choice; nil if none is named, as before the end of an answer
 	usage    []byte // object; nil if absent or null
+	keys     int    // of the payload
+	envelope int    // those among id, object and model
 	failed   bool   // the server reports an error
 }
 
@@ -35,6 +39,7 @@ var (
 func readChunk(payload []byte) (c chunk, err error) {
 	s := scanner{p: payload}
 	for n := 0; s.member('{', n); n++ {
+		c.keys++
 		switch key := s.key(); string(key) {
 		case "choices":
 			s.choices(&c)
@@ -45,7 +50,11 @@ func readChunk(payload []byte) (c chunk, err error) {
 		case "error":
 			c.failed = !empty(s.value()) || c.failed
 		case "object":
+			c.envelope++
 			c.failed = string(s.value()) == `"error"` || c.failed
+		case "id", "model":
+			c.envelope++
+			s.value()
 		default:
 			s.value()
 		}
@@ -108,6 +117,10 @@ func (s *scanner) choice(c *chunk) {
 			if v := s.value(); len(v) > 2 && v[0] == '"' {
 				c.thoughts++
 			}
+		case "tool_calls", "function_call":
+			if v := s.value(); len(v) > 2 && (v[0] == '[' || v[0] == '{') {
+				c.calls++
+			}
 		case "delta":
 			if s.space(); s.i < len(s.p) && s.p[s.i] == '{' {
 				s.choice(c)
@@ -130,7 +143,11 @@ func (s *scanner) choice(c *chunk) {
 
 // carry notes the text of a choice, which begins there in the payload.
 func (c *chunk) carry(v []byte, at int) {
-	if len(v) < 3 || v[0] != '"' {
+	if len(v) < 2 || v[0] != '"' {
+		return
+	}
+	if len(v) == 2 {
+		c.empties++
 		return
 	}
 	c.texts++

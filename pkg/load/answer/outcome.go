@@ -31,8 +31,9 @@ type Outcome struct {
 	Output  int     // answer tokens by the server's usage; else the number of token events
 	Usage   bool    // the server counted output; of a document, input
 	Status  int     // of HTTP; 0 without an answer
-	Text    string  // the answer, if kept
-	Err     string  // why it failed, for people
+	Lenient Leniency
+	Text    string // the answer, if kept
+	Err     string // why it failed, for people
 }
 
 // Refuse settles the outcome of a request that got no connection, at that time.

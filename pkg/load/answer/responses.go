@@ -101,17 +101,18 @@ func (s *stream) responseEvent(payload []byte, at int64) {
 		s.fault("%s", errorText(firstOf(e.response, payload)))
 	case string(kind) == "error" || e.failed:
 		s.fault("%s", errorText(payload))
+	case string(kind) == "response.output_text.delta" && len(e.delta) > 2 && e.delta[0] == '"':
+		s.texts++
+		s.keepText(e.delta)
+		s.token(&s.out.Tokens, at)
+	case string(kind) == "response.reasoning_text.delta" && len(e.delta) > 2 && e.delta[0] == '"',
+		string(kind) == "response.function_call_arguments.delta" && len(e.delta) > 2:
+		s.thoughts++
+		s.token(&s.out.Tokens, at)
+	case string(kind) == "response.output_text.delta" && len(s.out.Tokens) == 0:
+		s.token(&s.early, at)
 	case string(kind) == "response.output_text.delta":
-		if len(e.delta) > 2 && e.delta[0] == '"' {
-			s.texts++
-			s.keepText(e.delta)
-		}
-		s.token(at)
-	case string(kind) == "response.reasoning_text.delta":
-		if len(e.delta) > 2 && e.delta[0] == '"' {
-			s.thoughts++
-		}
-		s.token(at)
+		s.token(&s.out.Tokens, at)
 	case string(kind) == "response.completed" || string(kind) == "response.incomplete":
 		s.endResponse(&e)
 	case len(kind) == 0:

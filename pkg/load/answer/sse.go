@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 )
 
 // What a server may send for one request. Whatever exceeds these ends the exchange.
@@ -21,6 +23,11 @@ const (
 // A stream reads the server-sent events of one answer. Bytes may be cut anywhere. Lines end in
 // LF or CRLF.
 //
+// A token event carries text, reasoning or a part of a tool call. What announces the answer is none: a role, an empty
+// delta. An empty text is a token only if it may be one, such as a special token: vLLM sends an event for it. It is one
+// between texts, before an end was named; before the first text, or where the end is named, it is one only if the
+// server's usage counts just these tokens more than there were texts: see [stream.emptyTokens].
+//
 // A stream is a whole answer only if the server says that it is: a finish_reason that means
 // success, the token usage that was asked for, [DONE]. See [stream.shortcoming] for what may be
 // missing.
@@ -35,18 +42,20 @@ type stream struct {
 	held    []byte // the same, copied
 	has     bool   // one of the two holds a payload
 	failing bool   // the event being read is named "error"
+	named   bool   // it has a name of its own
 	comment []byte // the newest comment of the event being read: Dynamo names its errors there
 
-	begun    bool   // a line was read
-	done     bool   // [DONE] was seen, or the event that ends a response
-	finish   bool   // a finish_reason was seen
-	texts    int    // choices that carried text
-	thoughts int    // choices that carried reasoning
-	idle     int    // token events that carry a role and no text
-	usage    []byte // newest usage object
-	kept     []byte // texts of token events, as JSON strings, a line each
-	problem  string // the first thing that is wrong with the stream, or that the server calls an error
-	fatal    bool   // the problem is one that more bytes cannot end
+	begun    bool    // a line was read
+	done     bool    // [DONE] was seen, or the event that ends a response
+	finish   bool    // a finish_reason was seen
+	texts    int     // choices that carried text
+	thoughts int     // choices that carried reasoning, or a part of a tool call
+	early    []int64 // arrivals of empty texts before the first token
+	last     []int64 // arrivals of events without a text that name the end of a choice, or come after it
+	usage    []byte  // newest usage object
+	kept     []byte  // texts of token events, as JSON strings, a line each
+	problem  string  // the first thing that is wrong with the stream, or that the server calls an error
+	fatal    bool    // the problem is one that more bytes cannot end
 
 	pattern  pattern  // of token events
 	document document // the answer, if it is one
@@ -57,6 +66,7 @@ func (s *stream) reset(out *Outcome, w Wanted) {
 	*s = stream{
 		out: out, form: w.Form, asked: w.Tokens, keep: w.Text, document: s.document, pattern: s.pattern,
 		line: s.line[:0], held: s.held[:0], comment: s.comment[:0], usage: s.usage[:0], kept: s.kept[:0],
+		early: s.early[:0], last: s.last[:0],
 	}
 	s.document.reset()
 }
@@ -129,6 +139,7 @@ func (s *stream) endLine(line []byte, at int64) {
 		s.data(value)
 	case "event":
 		s.failing = string(value) == "error"
+		s.named = !s.failing && len(value) > 0 && string(value) != "message"
 	case "":
 		s.comment = append(s.comment[:0], value[:min(len(value), ErrorBytes)]...)
 	case "id", "retry":
@@ -169,7 +180,7 @@ func (s *stream) dispatch(at int64) {
 	case s.has:
 		s.event(bytes.TrimSpace(payload), at)
 	}
-	s.pending, s.held, s.comment, s.has, s.failing = nil, s.held[:0], s.comment[:0], false, false
+	s.pending, s.held, s.comment, s.has, s.failing, s.named = nil, s.held[:0], s.comment[:0], false, false, false
 }
 
 // event takes one payload.
@@ -193,6 +204,12 @@ func (s *stream) event(payload []byte, at int64) {
 		s.fault("an event cannot be read: %v: %.100q", err, payload)
 	case c.failed:
 		s.fault("%s", errorText(payload))
+	case !c.list && c.usage == nil && s.named:
+		s.out.Lenient |= NamedEvent
+	case !c.list && c.usage == nil && c.keys == 0:
+		s.out.Lenient |= EmptyObject
+	case !c.list && c.usage == nil && c.envelope == 3:
+		s.out.Lenient |= NoChoices
 	case !c.list && c.usage == nil:
 		s.stray(payload)
 	default:
@@ -208,16 +225,28 @@ func (s *stream) take(c *chunk, at int64) {
 	if c.choices == 0 {
 		return
 	}
-	s.token(at)
 	s.texts += c.texts
-	s.thoughts += c.thoughts
-	if c.role && c.texts == 0 {
-		s.idle++
+	s.thoughts += c.thoughts + c.calls
+	switch {
+	case c.texts+c.thoughts+c.calls > 0:
+		s.token(&s.out.Tokens, at)
+	case s.finish, c.finish != nil:
+		s.token(&s.last, at)
+	case c.role, c.empties == 0:
+	case len(s.out.Tokens) == 0:
+		s.token(&s.early, at)
+	default:
+		s.token(&s.out.Tokens, at)
 	}
 	if c.finish != nil {
 		s.finish = true
-		if !Succeeded(c.finish) {
-			s.fault("finish_reason %s", c.finish)
+		switch string(c.finish) {
+		case `"eos"`, `"end_turn"`: // Together AI's, and that of Anthropic's API
+			s.out.Lenient |= OtherFinish
+		default:
+			if !Succeeded(c.finish) {
+				s.fault("finish_reason %s", c.finish)
+			}
 		}
 	}
 	if c.text != nil {
@@ -225,11 +254,24 @@ func (s *stream) take(c *chunk, at int64) {
 	}
 }
 
-// token notes a token event.
-func (s *stream) token(at int64) {
-	s.out.Tokens = append(s.out.Tokens, at)
-	if len(s.out.Tokens) > s.mostEvents() {
+// token notes a token event, or what may be one.
+func (s *stream) token(list *[]int64, at int64) {
+	if *list = append(*list, at); len(*list) > s.mostEvents() {
 		s.abort("the server sent more than %d token events", s.mostEvents())
+	}
+}
+
+// emptyTokens adds empty texts to the token events of an answer of n tokens if these are what is missing. Servers that
+// send several tokens in an event miss more.
+func (s *stream) emptyTokens(n int) {
+	tokens := &s.out.Tokens
+	none, missing := len(*tokens) == 0, n-len(*tokens)
+	if first := len(s.early); first > 0 && (none || missing == first || missing == first+1 && len(s.last) > 0) {
+		*tokens = slices.Insert(*tokens, 0, s.early...)
+		missing -= first
+	}
+	if len(s.last) > 0 && (len(*tokens) == 0 && n > 0 || missing == 1) {
+		*tokens = append(*tokens, s.last[0])
 	}
 }
 
@@ -287,9 +329,15 @@ func (s *stream) settle(why string) {
 		var err error
 		if u, err = s.readUsage(); err != nil {
 			why = err.Error()
-		} else if s.form == Choices {
+		} else if s.form != Document && u.completion != nil {
+			s.emptyTokens(*u.completion)
+		}
+	}
+	if why == "" {
+		switch s.form {
+		case Choices:
 			why = s.shortcoming(u)
-		} else if s.form == Responses {
+		case Responses:
 			why = s.responseShortcoming(u)
 		}
 	}
@@ -301,7 +349,7 @@ func (s *stream) settle(why string) {
 		o.Tokens = nil
 		return
 	}
-	o.State, o.Output, o.Usage = Completed, len(o.Tokens)-s.idle, u.completion != nil
+	o.State, o.Output, o.Usage = Completed, len(o.Tokens), u.completion != nil
 	if s.form == Document {
 		o.Output, o.Usage = 0, u.prompt != nil
 	} else if o.Usage {
@@ -328,8 +376,6 @@ func (s *stream) shortcoming(u usage) string {
 		return "the stream ended without [DONE]"
 	case !s.finish && n == nil:
 		return "the stream ended without a finish_reason"
-	case n == nil && len(s.out.Tokens) == s.idle:
-		return "the answer carried no token event"
 	case n == nil:
 	case !s.finish && *n != s.asked:
 		return fmt.Sprintf("the stream ended without a finish_reason, at %d of %d tokens", *n, s.asked)
@@ -374,10 +420,14 @@ func (s *stream) readUsage() (u usage, err error) {
 		if present(c.raw) == nil {
 			continue
 		}
-		var n int
-		if json.Unmarshal(c.raw, &n) != nil || n < 0 || n > tokenLimit {
+		var f float64
+		if json.Unmarshal(c.raw, &f) != nil || f < 0 || f > tokenLimit || f != math.Trunc(f) {
 			return u, fmt.Errorf("the server's usage has no token count: %.100q", raw)
 		}
+		if bytes.ContainsAny(c.raw, ".eE") {
+			s.out.Lenient |= FloatUsage
+		}
+		n := int(f)
 		*c.to = &n
 	}
 	if u.prompt != nil && *u.prompt == 0 {
