@@ -15,6 +15,8 @@
 // so; else when the client has read it.
 //
 // Where results differ from vLLM's, on purpose:
+//   - only an event with text, reasoning or a part of a tool call is a token (package answer), not any with choices: a
+//     role that comes early, and an end that comes as an event of its own, are none;
 //   - a stream counts as completed only if the server says that it is whole: a stream that carries an error event or
 //     what is no event, breaks off, ends with finish_reason "abort" or "error", or whose usage holds no believable
 //     numbers has failed, even after its first token, and a failed request reports no TTFT, gaps or latency;
@@ -50,6 +52,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/load/answer"
 	"github.com/profllm/profllm/pkg/load/sender"
+	"github.com/profllm/profllm/pkg/pyjson"
 )
 
 // ErrNoneCompleted reports that no request succeeded. The report and the result file are
@@ -347,20 +350,20 @@ func (r *runner) announce() {
 	} else if o.Timed() {
 		fmt.Fprintln(w, "Self timing is set: requests are sent at the times of the trace.")
 	} else {
-		fmt.Fprintf(w, "Traffic request rate: %s\n", pyFloat(o.RequestRate))
+		fmt.Fprintf(w, "Traffic request rate: %s\n", pyjson.Float(o.RequestRate))
 	}
 	law := "Gamma distribution"
 	if o.Burstiness == 1 {
 		law = "Poisson process"
 	}
-	fmt.Fprintf(w, "Burstiness factor: %s (%s)\n", pyFloat(o.Burstiness), law)
+	fmt.Fprintf(w, "Burstiness factor: %s (%s)\n", pyjson.Float(o.Burstiness), law)
 	limit := "None"
 	if o.MaxConcurrency != nil {
 		limit = fmt.Sprint(*o.MaxConcurrency)
 	}
 	fmt.Fprintf(w, "Maximum request concurrency: %s\n", limit)
 	if o.ProbeRequestRate > 0 {
-		fmt.Fprintf(w, "Probe request rate: %s req/s\n", pyFloat(o.ProbeRequestRate))
+		fmt.Fprintf(w, "Probe request rate: %s req/s\n", pyjson.Float(o.ProbeRequestRate))
 	}
 }
 

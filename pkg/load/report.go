@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/profllm/profllm/pkg/load/answer"
 	"github.com/profllm/profllm/pkg/load/sender"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/quantity"
 )
 
@@ -382,27 +381,11 @@ type number float64
 
 // MarshalJSON implements [json.Marshaler].
 func (n number) MarshalJSON() ([]byte, error) {
-	s := pyFloat(float64(n))
+	s := pyjson.Float(float64(n))
 	if s == "inf" {
 		s = `"inf"`
 	}
 	return []byte(s), nil
-}
-
-// pyFloat prints a float as Python's repr does, for the values that occur here.
-func pyFloat(f float64) string {
-	if math.IsInf(f, 1) {
-		return "inf"
-	}
-	format := byte('f')
-	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
-		format = 'e'
-	}
-	s := strconv.FormatFloat(f, format, -1, 64)
-	if format == 'f' && !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
 }
 
 func orNull(s string) *string {

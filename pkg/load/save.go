@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/profllm/profllm/pkg/durable"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 )
 
@@ -23,7 +24,7 @@ func (r *Report) fileName(o *Options) string {
 	if start == "" {
 		start = r.Backend
 	}
-	rate := pyFloat(r.RequestRate) + "qps"
+	rate := pyjson.Float(r.RequestRate) + "qps"
 	if r.RampUpStrategy != "" {
 		rate = fmt.Sprintf("ramp-up-%s-%dqps-%dqps", r.RampUpStrategy, *r.RampUpStartRPS, *r.RampUpEndRPS)
 	}

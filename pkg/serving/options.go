@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -104,6 +105,8 @@ func writeJSON(b *strings.Builder, v *source.Value) {
 		b.WriteByte(']')
 	case string:
 		writeText(b, x)
+	case float64: // 4.0 stays a float: vLLM and Hugging Face ask for one
+		b.WriteString(pyjson.JSONFloat(x))
 	default:
 		b.WriteString(Scalar(v))
 	}

@@ -42,4 +42,8 @@ list = [1, "two"]
 	require.Equal(t, []string{"--eplb-config.num_redundant_experts", "2"}, options(t, "'eplb_config.num_redundant_experts' = 2", serving.Negatable))
 	require.Equal(t, append([]string{"--enable-x"}, rest...), options(t, text, serving.StoreTrue))
 	require.Empty(t, options(t, "", serving.StoreTrue))
+
+	// In JSON, numbers keep their type, as Python writes them: a float is no integer there.
+	require.Equal(t, []string{"--o", `{"factor":4.0,"theta":1000000.0,"small":1e-05,"n":4,"list":[1.0,2],"top":Infinity}`},
+		options(t, "o = { factor = 4.0, theta = 1e6, small = 0.00001, n = 4, list = [1.0, 2], top = inf }", serving.Negatable))
 }

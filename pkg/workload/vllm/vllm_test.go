@@ -405,7 +405,7 @@ func TestShapes(t *testing.T) {
 		require.Equal(t, w2.ray, ray, test.ID)
 		decode := argv(service.Roles[min(1, len(service.Roles)-1)])
 		require.Contains(t, decode+" ", "--enforce-eager ", "a bare flag")
-		require.Contains(t, decode, `--hf-overrides {"rope_scaling":{"factor":2}}`, test.ID)
+		require.Contains(t, decode, `--hf-overrides {"rope_scaling":{"factor":2.0}}`, test.ID)
 		require.Contains(t, decode, "--seed 17", "extra_cmd_args")
 	}
 }

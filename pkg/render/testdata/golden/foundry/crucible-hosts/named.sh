@@ -120,7 +120,7 @@ step --job-name=decode --relative=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   env PROFLLM_ROLE=decode DYN_SYSTEM_PORT="$DECODE_PORT" VLLM_NIXL_SIDE_CHANNEL_HOST="$DECODE_ADDR" \
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" DYN_VLLM_KV_EVENT_PORT="$DECODE_EVENTS_PORT" "${ENGINE[@]}" \
   --disaggregation-mode decode --tensor-parallel-size 2 --trust-remote-code --no-enable-prefix-caching \
-  --hf-overrides '{"rope_scaling":{"factor":2}}' \
+  --hf-overrides '{"rope_scaling":{"factor":2.0}}' \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}' --no-enable-expert-parallel \
   --served-lora 'a b' & ROLES+=("decode=$!")
 

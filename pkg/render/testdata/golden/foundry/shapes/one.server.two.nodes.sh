@@ -94,7 +94,7 @@ step --job-name=serve --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wa
   "$PROFLLM" job ray --nodes 2 --head "$SERVE_ADDR" --port "$SERVE_RAY_PORT" --timeout 15m0s \
   --head-arg=--num-gpus=6 --head-arg=--disable-usage-stats --worker-arg=--num-gpus=6 \
   -- vllm serve forge/hammer-9b --host 0.0.0.0 --enforce-eager --max-num-seqs 96 \
-  --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 6 --pipeline-parallel-size 2 --seed 17 \
+  --hf-overrides '{"rope_scaling":{"factor":2.0}}' --tensor-parallel-size 6 --pipeline-parallel-size 2 --seed 17 \
   --port "$SERVE_PORT" --distributed-executor-backend ray & ROLES+=("serve=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }

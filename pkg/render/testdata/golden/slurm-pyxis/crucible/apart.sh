@@ -124,7 +124,7 @@ step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   CUFILE_ENV_PATH_JSON=/shared/results/crucible_2026-03-04_05-06-07/apart/0/files/cufile.json \
   "$PROFLLM" job localize --run /shared/results/crucible_2026-03-04_05-06-07/apart/0 -- python3 -m dynamo.vllm \
   --model forge/hammer-9b --disaggregation-mode decode --tensor-parallel-size 2 --trust-remote-code \
-  --no-enable-prefix-caching --hf-overrides '{"rope_scaling":{"factor":2}}' \
+  --no-enable-prefix-caching --hf-overrides '{"rope_scaling":{"factor":2.0}}' \
   --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}' --no-enable-expert-parallel \
   --served-lora 'a b' & ROLES+=("decode=$!")
 

@@ -118,7 +118,7 @@ step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   DYN_KVBM_DISK_CACHE_DIR=/tmp/profllm-exp_20260304_050607_839421/kvbm \
   DYN_KVBM_METRICS_PORT="$DECODE_KVBM_METRICS_PORT" \
   python3 -m dynamo.vllm --model forge/hammer-9b --disaggregation-mode decode --tensor-parallel-size 2 \
-  --trust-remote-code --no-enable-prefix-caching --hf-overrides '{"rope_scaling":{"factor":2}}' \
+  --trust-remote-code --no-enable-prefix-caching --hf-overrides '{"rope_scaling":{"factor":2.0}}' \
   --kv-transfer-config '{"kv_connector":"PdConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"},{"kv_connector":"NixlConnector","kv_role":"kv_both"}]},"kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"}' \
   --no-enable-expert-parallel --served-lora 'a b' & ROLES+=("decode=$!")
 

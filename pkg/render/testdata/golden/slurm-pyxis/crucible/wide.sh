@@ -86,7 +86,7 @@ DECODE_COMMAND=('CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7' DYN_SYSTEM_ENABLED=true D
   "$PROFLLM" job rank --option=--node-rank --others=--headless --address=VLLM_HOST_IP
   --address=VLLM_NIXL_SIDE_CHANNEL_HOST -- python3 -m dynamo.vllm --model forge/hammer-9b
   --disaggregation-mode decode --tensor-parallel-size 12 --trust-remote-code --no-enable-prefix-caching
-  --hf-overrides '{"rope_scaling":{"factor":2}}'
+  --hf-overrides '{"rope_scaling":{"factor":2.0}}'
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}' --no-enable-expert-parallel
   --served-lora 'a b' --distributed-executor-backend mp --nnodes 2) # words of several steps
 PREFILL_COMMAND=(DYN_SYSTEM_ENABLED=true DYN_DISCOVERY_BACKEND=etcd DYN_REQUEST_PLANE=tcp DYN_EVENT_PLANE=zmq

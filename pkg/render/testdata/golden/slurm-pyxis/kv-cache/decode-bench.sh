@@ -78,7 +78,7 @@ BOX=(--container-image=vllm/vllm-openai:v0.32.0
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 VLLM_HOST_IP="$SERVE_ADDR" \
   vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --tensor-parallel-size 4 \
-  --kv-transfer-config '{"kv_connector":"DecodeBenchConnector","kv_role":"kv_both","kv_connector_extra_config":{"fill_mean":0.015,"fill_std":0}}' \
+  --kv-transfer-config '{"kv_connector":"DecodeBenchConnector","kv_role":"kv_both","kv_connector_extra_config":{"fill_mean":0.015,"fill_std":0.0}}' \
   --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }

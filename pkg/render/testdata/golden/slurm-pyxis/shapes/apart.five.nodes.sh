@@ -108,7 +108,7 @@ step --job-name=decode --relative=3 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   --cuda-graph-trace=node --gpu-metrics-devices=all \
   --stats=false env PROFLLM_PROFILED=exp_20260304_050607_b7924a/decode vllm serve forge/hammer-9b --host 0.0.0.0 \
   --port "$DECODE_PORT" --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' \
-  --enforce-eager --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 12 \
+  --enforce-eager --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2.0}}' --tensor-parallel-size 12 \
   --seed 17 --distributed-executor-backend ray --profiler-config '{"profiler":"cuda"}' & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8800 + slot of the job

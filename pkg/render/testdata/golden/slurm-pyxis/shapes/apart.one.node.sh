@@ -93,7 +93,7 @@ step --job-name=decode --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --o
   VLLM_NIXL_SIDE_CHANNEL_PORT="$DECODE_NIXL_PORT" VLLM_HOST_IP="$DECODE_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --enforce-eager \
-  --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 2 --seed 17 & ROLES+=("decode=$!")
+  --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2.0}}' --tensor-parallel-size 2 --seed 17 & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /alive answers on port 8700 + slot of the job
 step --job-name=proxy --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/proxy-%t.log \

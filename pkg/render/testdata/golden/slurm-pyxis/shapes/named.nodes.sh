@@ -96,7 +96,7 @@ step --job-name=decode --relative=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --w
   -c 'ulimit -l unlimited
 exec "$@"' decode vllm serve forge/hammer-9b --host 0.0.0.0 --port "$DECODE_PORT" \
   --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --enforce-eager \
-  --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2}}' --data-parallel-size 2 --seed 17 \
+  --max-num-seqs 96 --hf-overrides '{"rope_scaling":{"factor":2.0}}' --data-parallel-size 2 --seed 17 \
   --distributed-executor-backend ray --data-parallel-backend ray --data-parallel-size-local 1 & ROLES+=("decode=$!")
 
 # proxy: nodes 0, ready when /healthcheck answers on port 8700 + slot of the job

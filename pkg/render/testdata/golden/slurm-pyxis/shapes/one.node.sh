@@ -81,7 +81,7 @@ BOX=('--container-image=registry.example#forge/vllm:2.1'
 step --job-name=serve --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/serve-%t.log "${BOX[@]}" \
   env PROFLLM_ROLE=serve CUDA_VISIBLE_DEVICES=2,3,4,5 VLLM_HOST_IP="$SERVE_ADDR" \
   vllm serve forge/hammer-9b --host 0.0.0.0 --enforce-eager --max-num-seqs 96 \
-  --hf-overrides '{"rope_scaling":{"factor":2}}' --tensor-parallel-size 4 --seed 17 --port "$SERVE_PORT" & ROLES+=("serve=$!")
+  --hf-overrides '{"rope_scaling":{"factor":2.0}}' --tensor-parallel-size 4 --seed 17 --port "$SERVE_PORT" & ROLES+=("serve=$!")
 
 "$PROFLLM" job wait --run "$RUN" "${ROLES[@]}" & wait $! || { PHASES+=("ready=1"); exit 1; }
 PHASES+=("ready=0")
