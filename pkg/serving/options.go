@@ -34,6 +34,30 @@ func Options(t *source.Table, b Booleans) []plan.Word {
 	return argv
 }
 
+// Once returns a table with one key for each option. Max_model_len and max-model-len are one: the later file that sets
+// it counts, as for any key, and one file must not set it twice. c may be nil.
+func Once(t *source.Table, c *source.Complaints) *source.Table {
+	if t == nil {
+		return nil
+	}
+	spelt := map[string]string{}
+	for _, key := range t.Keys() {
+		name, member, _ := strings.Cut(key, ".") // the member is a key of a JSON object, where spelling counts
+		option := underscores(name) + "." + member
+		before, twice := spelt[option]
+		spelt[option] = key
+		if !twice {
+			continue
+		}
+		if here, there := t.KeyPos(key), t.KeyPos(before); here.File == there.File && c != nil {
+			c.Add(source.Errorf(here, "%s is written a second time, with another spelling (%s)", key, there).
+				Hintf("keep one of the two"))
+		}
+		t = t.Without(before)
+	}
+	return t
+}
+
 // Option writes one option: underscores of the key become dashes, "" is a bare
 // flag, a list gives one option and several values, a table compact JSON.
 func Option(key string, v *source.Value, b Booleans) []plan.Word {

@@ -22,6 +22,24 @@ func options(t *testing.T, text string, b serving.Booleans) []string {
 	return words
 }
 
+// Two spellings of one option are refused in one file; of two files, the later counts.
+func TestOnce(t *testing.T) {
+	parse := func(file, text string) *source.Table {
+		table, err := source.Parse(file, []byte(text))
+		require.NoError(t, err)
+		return table
+	}
+	const base = "max_model_len = 2048\nseed = 1\n'hf_overrides.a-b' = 1\n'hf_overrides.a_b' = 2\n"
+	var c source.Complaints
+	over := serving.Once(source.Merge(parse("test.toml", base), parse("s.toml", "max-model-len = 4096")), &c)
+	require.NoError(t, c.Err())
+	require.Equal(t, []string{"seed", "hf_overrides.a-b", "hf_overrides.a_b", "max-model-len"}, over.Keys())
+
+	serving.Once(parse("s.toml", base+"max-model-len = 4096\n\"hf-overrides.a_b\" = 3\n"), &c)
+	require.ErrorContains(t, c.Err(), "s.toml:5:1: max-model-len is written a second time, with another spelling (s.toml:1:1)\n\thint: keep one of the two")
+	require.ErrorContains(t, c.Err(), "s.toml:6:1: hf-overrides.a_b is written a second time, with another spelling (s.toml:4:1)")
+}
+
 // covers: C.6, CD-9
 func TestOptions(t *testing.T) {
 	const text = `enable_x = true

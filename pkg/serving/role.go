@@ -49,7 +49,7 @@ func (e *Engine) role(kind string, t *source.Table, c *source.Complaints) Role {
 	}
 	var cfg RoleConfig
 	r.Take(&cfg, c)
-	r.Options = t.Without(r.own()...)
+	r.Options = Once(t.Without(r.own()...), c)
 	if v := cfg.GPUIDs; v != nil {
 		s, ok := v.Any.(string)
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/profllm/profllm/pkg/serving"
 	"github.com/profllm/profllm/pkg/source"
 )
 
@@ -112,15 +113,10 @@ func spelled(t *source.Table, c *source.Complaints) *source.Table {
 	if t == nil {
 		return source.NewTable(source.Pos{})
 	}
+	t = serving.Once(t, c)
 	plain := source.NewTable(t.Pos)
 	for _, key := range t.Keys() {
-		name := strings.ReplaceAll(key, "-", "_")
-		if first := plain.Get(name); first != nil && c != nil {
-			c.Add(source.Errorf(t.KeyPos(key), "%s is written a second time, with another spelling (%s)", key, first.Pos).
-				Hintf("keep one of the two"))
-			continue
-		}
-		plain.Set(name, t.Get(key))
+		plain.Set(strings.ReplaceAll(key, "-", "_"), t.Get(key))
 	}
 	return plain
 }

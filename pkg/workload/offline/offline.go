@@ -130,6 +130,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 	if cfg.Options == nil {
 		cfg.Options = source.NewTable(t.CmdArgs.Pos)
 	}
+	cfg.Engine, cfg.Options = serving.Once(cfg.Engine, &c), serving.Once(cfg.Options, &c)
 	if cfg.DockerImageURL == "" && needImage {
 		c.Add(source.Errorf(t.CmdArgs.Pos, "cmd_args.docker_image_url is required").
 			Hintf("name the image, or set launcher = \"bare\" to run without a container"))

@@ -139,6 +139,7 @@ func New(t scenario.Test, needImage bool) (plan.Workload, error) {
 
 // checkRouter refuses options of the router that profllm sets, and a router that nothing needs.
 func (w *Workload) checkRouter(c *source.Complaints) {
+	w.cfg.Router = serving.Once(w.cfg.Router, c)
 	for _, key := range w.cfg.Router.Keys() {
 		pos := w.cfg.Router.KeyPos(key)
 		if instead, ok := plannedOfRouter[strings.ReplaceAll(key, "-", "_")]; ok {
