@@ -225,7 +225,7 @@ func (p *Plan) load(in LoadInput, service Service) (Load, error) {
 	host := service.host()
 	for _, client := range in.Clients {
 		step, err := client.Command(Target{
-			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model,
+			Host: host, Port: Word{PortNumber(service.Endpoint.Port)}, Model: service.Model, Served: service.Served,
 			Nodes: Slice{Offset: service.ClientNodes.Offset, Count: 1}, All: service.ClientNodes,
 			Dir: path.Join(p.seen(l.Dir), "raw"), Disaggregated: service.Disaggregated,
 			GPUs: l.Expect.GPUs, Simulated: p.Simulated, MetricsURLs: p.metricsURLs(service),

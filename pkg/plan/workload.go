@@ -90,6 +90,7 @@ type Service struct {
 	Ports         []Port
 	Image         string
 	Model         string
+	Served        string   // what requests call the model, "" for Model
 	EngineVersion string   // that every engine must say, "" for any
 	Release       string   // whose options the engines have: a version, "" if that is not known
 	OwnOptions    []string // that the engines have besides those of the release
@@ -138,13 +139,14 @@ type Torch struct {
 
 // Target is what a client measures.
 type Target struct {
-	Host  Word // address, without scheme
-	Port  Word
-	Model string
-	Nodes Slice  // where a client of one process runs: one node
-	All   Slice  // the nodes of clients, for one of several processes
-	Dir   string // where it writes, absolute
-	GPUs  int    // of all servers
+	Host   Word // address, without scheme
+	Port   Word
+	Model  string
+	Served string // what requests call the model, "" for Model
+	Nodes  Slice  // where a client of one process runs: one node
+	All    Slice  // the nodes of clients, for one of several processes
+	Dir    string // where it writes, absolute
+	GPUs   int    // of all servers
 
 	Disaggregated bool
 	Simulated     bool   // the client is a stand-in

@@ -9,7 +9,7 @@ import (
 // Service is a service without roles yet.
 func (s *Test) Service(model string) plan.Service {
 	return plan.Service{
-		Image: s.DockerImageURL, Model: model, EngineVersion: s.EngineVersion, Disaggregated: s.Disaggregated(),
+		Image: s.DockerImageURL, Model: model, Served: s.served, EngineVersion: s.EngineVersion, Disaggregated: s.Disaggregated(),
 		ClientHost: s.BenchHost, ClientNodes: plan.Slice{Offset: 0, Count: 1}, Config: map[string]any{}, Notes: s.Notes,
 	}
 }

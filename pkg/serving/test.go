@@ -70,6 +70,7 @@ type Test struct {
 	Wait            time.Duration // for each role to become ready
 	Prefill, Decode Role
 	Notes           []string
+	served          string // what the servers call the model, "" for its own name
 	engine          *Engine
 	args            *source.Table
 	written         *source.Table // the whole test
@@ -90,8 +91,31 @@ func Read(t scenario.Test, cfg *Config, e *Engine, needImage bool, c *source.Com
 		s.misspelt(r, c)
 		s.Notes = append(s.Notes, r.Options.UnquotedNotes(r.Kind)...)
 	}
+	s.served = s.servedName(c)
 	s.check(needImage, c)
 	return s
+}
+
+// servedName is what requests have to call the model: what the servers were told to call it; "" if they were not.
+func (s *Test) servedName(c *source.Complaints) (name string) {
+	const key = "served_model_name"
+	for _, r := range s.Roles() {
+		v := r.Option(key)
+		own := ""
+		if v != nil {
+			own, _ = v.Word()
+		}
+		if r != s.Roles()[0] && own != name {
+			pos := r.Options.PosOf(key)
+			if v != nil {
+				pos = v.Pos
+			}
+			c.Add(source.Errorf(pos, "prefill and decode call the model differently, so no request reaches both").
+				Hintf("set %s of both roles to one name, or of neither", key))
+		}
+		name = own
+	}
+	return name
 }
 
 // Disaggregated says that prefill and decode have servers of their own.

@@ -1,6 +1,7 @@
 package aiperf
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -223,7 +224,7 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 // aiperf are the options: where to measure, then the user's in the order of the file, then what
 // profllm sets in a job.
 func (l *Load) aiperf(t plan.Target) []plan.Word {
-	argv := plan.Texts("--model", t.Model)
+	argv := l.model(t)
 	argv = append(argv, l.endpoint()...)
 	argv = append(argv, plan.Text("--url"), plan.Concat("http://", t.Host, ":", t.Port))
 	argv = append(argv, l.users("no_server_metrics")...)
@@ -236,6 +237,15 @@ func (l *Load) aiperf(t plan.Target) []plan.Word {
 		argv = append(argv, plan.Text("--no-gpu-telemetry"))
 	}
 	return append(argv, plan.Texts("--ui", "none")...)
+}
+
+// model is what requests call the model, and whose tokenizer counts, if that does not follow.
+func (l *Load) model(t plan.Target) []plan.Word {
+	argv := plan.Texts("--model", cmp.Or(t.Served, t.Model))
+	if t.Served != "" && l.get("tokenizer") == nil {
+		argv = append(argv, plan.Texts("--tokenizer", t.Model)...)
+	}
+	return argv
 }
 
 // endpoint is what is asked: a stream of a chat, unless the user says otherwise.

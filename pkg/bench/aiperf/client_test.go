@@ -46,6 +46,24 @@ const (
 	tail = " --artifact-dir /run/raw --no-server-metrics --no-gpu-telemetry --ui none"
 )
 
+func TestServedName(t *testing.T) {
+	called := target
+	called.Served = "q"
+	for text, want := range map[string]string{"": " --model q --tokenizer org/m ", `tokenizer = "t"`: " --model q --endpoint-type "} {
+		for _, client := range []string{aiperf.Name, aiperf.GenAI} {
+			l, err := newLoad(t, client, text)
+			require.NoError(t, err)
+			step, err := l.Command(called)
+			require.NoError(t, err)
+			line := ""
+			for _, w := range step.Argv {
+				line += " " + w.String()
+			}
+			require.Contains(t, line, want)
+		}
+	}
+}
+
 // What is measured, the user's options in the order of the file, then what profllm sets.
 func TestCommand(t *testing.T) {
 	require.Equal(t, head+" --request-count 10"+tail, command(t, ""))

@@ -39,7 +39,7 @@ func checkGenAI(t *source.Table) error {
 
 // genAI are the options of GenAI-Perf, whose --url has no scheme.
 func (l *Load) genAI(t plan.Target) []plan.Word {
-	argv := plan.Texts("--model", t.Model)
+	argv := l.model(t)
 	argv = append(argv, l.endpoint()...)
 	argv = append(argv, plan.Text("--url"), plan.Concat(t.Host, ":", t.Port))
 	argv = append(argv, l.users()...)

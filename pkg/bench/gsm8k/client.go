@@ -1,6 +1,7 @@
 package gsm8k
 
 import (
+	"cmp"
 	"path"
 
 	"github.com/profllm/profllm/pkg/config"
@@ -109,7 +110,7 @@ var placeholder = lazyregexp.New(`\{(host|port|url|model|output_path|result_dir|
 func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 	values := map[string]plan.Word{
 		"{host}": plan.Concat(e.scheme, t.Host), "{port}": t.Port, "{url}": plan.Concat("http://", t.Host, ":", t.Port),
-		"{model}": plan.Text(t.Model), "{output_path}": plan.Text(t.Dir), "{result_dir}": plan.Text(t.Dir),
+		"{model}": plan.Text(cmp.Or(t.Served, t.Model)), "{output_path}": plan.Text(t.Dir), "{result_dir}": plan.Text(t.Dir),
 		"{artifact_dir}": plan.Text(path.Join(t.Dir, artifactDir)),
 	}
 	argv := make([]plan.Word, len(e.words))

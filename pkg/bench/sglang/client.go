@@ -246,6 +246,9 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 		"--random-range-ratio", strconv.FormatFloat(*c.RandomRangeRatio, 'f', -1, 64),
 		"--output-file", t.Dir+"/"+DefaultFile)...)
 	argv = append(argv, serving.Options(l.extra, serving.StoreTrue)...)
+	if t.Served != "" && !l.extra.Has("served_model_name") {
+		argv = append(argv, plan.Texts("--served-model-name", t.Served)...)
+	}
 	if *c.OutputDetails {
 		argv = append(argv, plan.Text("--output-details"))
 	}

@@ -359,6 +359,9 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 	}
 	argv = append(argv, plan.Texts("bench", "serve")...)
 	argv = append(argv, l.Arguments(plan.Concat("http://", t.Host, ":", t.Port), t.Model, t.Dir, DefaultFile)...)
+	if t.Served != "" && l.get("served_model_name") == nil {
+		argv = append(argv, plan.Texts("--served-model-name", t.Served)...)
+	}
 	nodes := t.Nodes
 	if l.own && t.All.Count > 1 {
 		if err := l.checkShares(t.All.Count); err != nil {

@@ -35,6 +35,23 @@ func argv(t *testing.T, l *vllmserve.Load) []string {
 	return words
 }
 
+func TestServedName(t *testing.T) {
+	called := target
+	called.Served = "qwen"
+	for text, want := range map[string]string{"": "qwen", `served_model_name = "adapter"`: "adapter"} {
+		l, err := load(t, "", text)
+		require.NoError(t, err)
+		step, err := l.Command(called)
+		require.NoError(t, err)
+		var words []string
+		for _, w := range step.Argv {
+			words = append(words, w.String())
+		}
+		require.Regexp(t, `^vllm bench serve --model org/a b .*--served-model-name `+want+`\b`, strings.Join(words, " "))
+		require.Equal(t, 1, strings.Count(strings.Join(words, " "), "--served-model-name"))
+	}
+}
+
 func TestCommand(t *testing.T) {
 	l, err := vllmserve.New("", source.Pos{}, nil)
 	require.NoError(t, err)

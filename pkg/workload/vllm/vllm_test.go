@@ -319,6 +319,7 @@ func TestRefusals(t *testing.T) {
 		"serve_poll_seconds=0.05":                                "serve_poll_seconds is 0.05, must be 0.1 to 60",
 		"serve_wait_seconds=0":                                   "serve_wait_seconds is 0",
 		"modle='x'":                                              `unknown key "modle"`,
+		"prefill={}\ndecode={served_model_name='q'}":             "prefill and decode call the model differently",
 	} {
 		_, err := serve(t, args, plan.Cluster{Nodes: 1, GPUsPerNode: 4})
 		require.ErrorContains(t, err, want, args)
@@ -327,6 +328,20 @@ func TestRefusals(t *testing.T) {
 	image.CmdArgs = source.NewTable(source.Pos{})
 	_, err := New(image, true)
 	require.ErrorContains(t, err, "docker_image_url is required")
+}
+
+// Clients call the model what the servers were told to call it.
+func TestServedName(t *testing.T) {
+	for args, want := range map[string]string{
+		"decode={}":                           "",
+		"decode={served_model_name='qwen'}":   "qwen",
+		"decode={'served-model-name'='qwen'}": "qwen",
+		"prefill={served_model_name='q'}\ndecode={'served-model-name'='q'}": "q",
+	} {
+		s, err := serve(t, args, plan.Cluster{Nodes: 2, GPUsPerNode: 4})
+		require.NoError(t, err, args)
+		require.Equal(t, want, s.Served, args)
+	}
 }
 
 func TestHealthRules(t *testing.T) {
