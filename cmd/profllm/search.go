@@ -128,7 +128,8 @@ func (c *benchSearchCmd) ended(ctx context.Context, err error) error {
 func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, error) {
 	o := runner.Options{
 		Dir: c.ResultDir, Variable: c.Variable, ProbeSeconds: c.ProbeSeconds, Seed: c.Seed, Time: c.Time, Now: time.Now,
-		Goal: c.goal(), Command: c.Client, Said: a.logf, Rivals: c.Rivals, Contest: c.contest(),
+		Patience: 2 * time.Second,
+		Goal:     c.goal(), Command: c.Client, Said: a.logf, Rivals: c.Rivals, Contest: c.contest(),
 	}
 	if o.Dir == "" {
 		o.Dir = "search"

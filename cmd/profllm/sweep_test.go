@@ -82,6 +82,8 @@ time_limit = "15m" # forty loads of a run take two minutes on a busy machine
 		var s run.Sentinel
 		if run.ReadJSON(filepath.Join(d, run.SentinelFile), &s) == nil && s.Code == 0 {
 			done++
+		} else if s.JobID != "" {
+			t.Logf("%s ended with %d: %s", d, s.Code, profllm(t, dir, nil, "why", d).stdout)
 		}
 	}
 	require.GreaterOrEqual(t, done, servers/2)

@@ -256,7 +256,7 @@ func TestStreamThatFails(t *testing.T) {
 		"no reason, no usage":             {answertest.TokenEvent + answertest.DoneEvent, "without a finish_reason"},
 		"no reason, too few":              {answertest.TokenEvent + answertest.Counting("7", "1") + answertest.DoneEvent, "without a finish_reason, at 1 of 2 tokens"},
 		"an event after done":             {rest + answertest.TokenEvent, "an event after [DONE]"},
-		"no completion tokens":            {roleEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "no token event"},
+		"no completion tokens":            {roleEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "the server counts 0 completion tokens"},
 		"0 completion tokens":             {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "0") + answertest.DoneEvent, "the server counts 0 completion tokens"},
 		"negative completion tokens":      {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("7", "-1") + answertest.DoneEvent, "no token count"},
 		"negative prompt tokens":          {answertest.TokenEvent + answertest.LastEvent + answertest.Counting("-7", "2") + answertest.DoneEvent, "no token count"},

@@ -370,6 +370,8 @@ func (s *stream) settle(why string) {
 // by events.
 func (s *stream) shortcoming(u usage) string {
 	switch n := u.completion; {
+	case n != nil && *n < 1:
+		return s.miscounted(*n)
 	case len(s.out.Tokens) == 0:
 		return "the answer carried no token event"
 	case !s.done && (!s.finish || n == nil):

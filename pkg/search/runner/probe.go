@@ -52,6 +52,12 @@ func (r *runner) measure(ctx context.Context, value float64) error {
 	}
 	r.Said("%s: %s = %g, %d requests", p.Name, r.Variable, value, p.NumPrompts)
 	err := r.Measure(ctx, Ask{Value: value, NumPrompts: p.NumPrompts, Seed: p.Seed, Dir: dir})
+	if err != nil && r.Patience > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.Patience):
+		}
+	}
 	if ctx.Err() != nil {
 		return client.Interrupted(ctx, err)
 	}

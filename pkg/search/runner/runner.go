@@ -69,9 +69,12 @@ type Options struct {
 	Contest Contest
 
 	Measure func(ctx context.Context, ask Ask) error
-	Now     func() time.Time
-	Renew   time.Duration                    // of the folder's lease; 0: a minute
-	Said    func(format string, args ...any) // as a probe begins, and of its result
+	// Patience is how long a failed measurement waits for the search to be ended: of a job that is cancelled,
+	// the servers may learn first.
+	Patience time.Duration
+	Now      func() time.Time
+	Renew    time.Duration                    // of the folder's lease; 0: a minute
+	Said     func(format string, args ...any) // as a probe begins, and of its result
 }
 
 // Document is search.json.

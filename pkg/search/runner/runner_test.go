@@ -353,6 +353,21 @@ func TestCapacityIsMeasuredAgain(t *testing.T) {
 }
 
 // An interruption as the client ends is the error, not what its result lacks.
+// The servers of a job that is cancelled may end before the search is told: it is interrupted, not without results.
+func TestServersThatEndBeforeTheSearch(t *testing.T) {
+	o, _ := options(t, 10.2)
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Patience = time.Hour
+	o.Measure = func(context.Context, runner.Ask) error {
+		time.AfterFunc(time.Millisecond, cancel)
+		return errors.New("no request completed")
+	}
+	doc, err := runner.Run(ctx, o)
+	require.Error(t, err)
+	require.Empty(t, doc.Probes)
+	require.NotEqual(t, string(search.NoEvidence), doc.Answers[0].Outcome)
+}
+
 func TestInterruptedCapacity(t *testing.T) {
 	o, _ := options(t, 10.2)
 	o.Goal = search.Goal{}
