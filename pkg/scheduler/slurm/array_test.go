@@ -102,8 +102,17 @@ func TestStatesOfAnArrayWithAReusedID(t *testing.T) {
 		}
 	}
 
+	// A job that is no array may have the id as well, before or after.
+	array := slurmtest.Job{ID: "1", Name: "batch.R1", Size: 4}
+	alone := slurmtest.Job{ID: "1", Name: "a.R2", Acct: "COMPLETED", Start: "2026-03-04T11:21:20", End: "2026-03-04T11:22:00"}
+	old, young := record(earlier.Name, run.State{JobID: earlier.ID, End: earlier.End}), record(alone.Name, run.State{JobID: alone.ID, End: alone.End})
+	require.Equal(t, []job{young}, ofNewest(nil, []job{old, young}))
+	require.Equal(t, []job{young}, ofNewest(nil, []job{young, old}))
+	require.Equal(t, []job{old}, ofNewest(map[string]*job{"1_3": {run.State{JobID: "1_3", Name: array.Name}}}, []job{old, young}))
+	require.Equal(t, []job{young}, ofNewest(map[string]*job{"1": {run.State{JobID: "1", Name: alone.Name}}}, []job{old, young}))
+
 	f, s := fake(t) // while nothing is known of the newer array, the earlier one has the id
-	f.Put(slurmtest.Job{ID: "1", Name: "batch.R1", Size: 4})
+	f.Put(array)
 	f.Put(earlier)
 	states, err := s.States(t.Context(), []string{"1_2"})
 	require.NoError(t, err)

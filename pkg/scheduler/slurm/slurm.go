@@ -257,43 +257,41 @@ func (s *Slurm) States(ctx context.Context, ids []string) (map[string]run.State,
 		text, acctErr = s.list(ctx, rest, "sacct", "-n", "-P", "-X", "-o", sacctFormat)
 		records = parseSacct(text, s.now())
 	}
-	arrays := newestArrays(queue, records)
-	records = slices.DeleteFunc(records, func(j job) bool {
-		name := arrays[run.BaseID(j.JobID)]
-		// Of an array that had the id before; somebody may also have added to the name.
-		return name != "" && !strings.Contains(name, j.Name) && !strings.Contains(j.Name, name)
-	})
+	records = ofNewest(queue, records)
 	v := view{queue: queue, acct: byID(records), queueErr: ignoreUnknownID(queueErr), acctErr: acctErr,
-		arrays: arrays, at: s.now()}
+		arrays: map[string]string{}, at: s.now()}
+	for _, known := range []map[string]*job{queue, v.acct} {
+		for id, j := range known {
+			if base := run.BaseID(id); base != id {
+				v.arrays[base] = cmp.Or(v.arrays[base], j.Name)
+			}
+		}
+	}
 	for _, id := range ids {
 		out[id] = v.state(id)
 	}
 	return out, nil
 }
 
-// newestArrays are the names of the arrays of which any task is known. A controller that lost its
-// state gives ids again: then sacct has tasks of several arrays under one id, of which only the
-// newest is that of the queue.
-func newestArrays(queue map[string]*job, records []job) map[string]string {
-	names, since := map[string]string{}, map[string]string{}
+// ofNewest leaves out what sacct has of earlier jobs. A controller that lost its state gives ids again: then sacct has
+// records of several jobs or arrays under one id, of which the one in the queue counts, else the newest.
+func ofNewest(queue map[string]*job, records []job) []job {
+	queued := map[string]bool{}
+	newest := map[string]job{}
 	for id, j := range queue {
-		if base := run.BaseID(id); base != id {
-			names[base] = cmp.Or(names[base], j.Name)
-		}
-	}
-	for base := range names {
-		since[base] = "queued"
+		base := run.BaseID(id)
+		queued[base], newest[base] = true, *j
 	}
 	for _, j := range records {
 		base := run.BaseID(j.JobID)
-		if base == j.JobID || j.Name == "" || since[base] == "queued" {
-			continue
-		}
-		if at := j.lastTime(); names[base] == "" || at > since[base] {
-			names[base], since[base] = j.Name, at
+		if have, ok := newest[base]; !queued[base] && (!ok || j.lastTime() > have.lastTime()) {
+			newest[base] = j
 		}
 	}
-	return names
+	return slices.DeleteFunc(records, func(j job) bool {
+		name := newest[run.BaseID(j.JobID)].Name // somebody may have added to it since
+		return !strings.Contains(name, j.Name) && !strings.Contains(j.Name, name)
+	})
 }
 
 // lastTime is the end of a job in sacct's form, or its start, or nothing.
