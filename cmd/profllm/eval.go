@@ -251,6 +251,10 @@ func (c *evalGSM8KCmd) files(a *app) (train, test []byte, err error) {
 		}
 	}
 	for _, dir := range folders {
+		if err := c.trusted(dir); err != nil {
+			a.logf("%v", err)
+			continue
+		}
 		train, errTrain := regular.ReadFile(cmp.Or(c.Train, filepath.Join(dir, "train.jsonl")))
 		test, errTest := regular.ReadFile(cmp.Or(c.Test, filepath.Join(dir, "test.jsonl")))
 		if err = errors.Join(errTrain, errTest); err == nil {
@@ -263,6 +267,19 @@ func (c *evalGSM8KCmd) files(a *app) (train, test []byte, err error) {
 	return nil, nil, fmt.Errorf("GSM8K's train.jsonl and test.jsonl are not in %s\n\thint: get both from "+
 		"github.com/openai/grade-school-math (grade_school_math/data), and name their folder with --data",
 		strings.Join(folders, " or "))
+}
+
+// trusted refuses a data set that another user has put where nobody named it, such as into /tmp.
+func (c *evalGSM8KCmd) trusted(dir string) error {
+	if c.Data != "" {
+		return nil
+	}
+	for _, name := range []string{"train.jsonl", "test.jsonl"} {
+		if err := regular.CheckOwner(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the data set in %s is not used: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // simulate asks the generated questions that a simulated engine can answer.

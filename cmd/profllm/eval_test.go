@@ -42,6 +42,12 @@ func TestEvalGSM8K(t *testing.T) {
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.stderr, "train.jsonl and test.jsonl are not in "+dir)
 	arithmetic(t, dir, 300) // where vLLM's script keeps them
+	if file := filepath.Join(dir, "test.jsonl"); os.Chown(file, 12345, -1) == nil {
+		got = call("--num-questions", "240")
+		require.Equal(t, exitUsage, got.code)
+		require.Contains(t, got.stderr, "is not used: "+file+" belongs to user 12345")
+		require.NoError(t, os.Chown(file, os.Getuid(), -1))
+	}
 	got = call("--num-questions", "240", "--save-results", "one/vllm-gsm8k.json")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Regexp(t, `(?m)^Accuracy: 0\.\d{3}\nInvalid responses: 0\.000$`, got.stdout)

@@ -29,7 +29,7 @@ func (c *Client) RunHere(ctx context.Context, p *Planned, how Here) (dirs []stri
 		}
 		return c.runLocal(ctx, p, sched, howLocal{tell: how.Progress})
 	}
-	return c.runLocal(ctx, p, c.thisMachine(how.WaitGPUs), howLocal{tell: how.Progress})
+	return c.runLocal(ctx, p, c.withGPUs(how.WaitGPUs), howLocal{tell: how.Progress})
 }
 
 // allocation runs jobs as steps of an allocation that the shell holds.
@@ -37,7 +37,7 @@ func (c *Client) allocation(h *Held) (*local.Local, error) {
 	if err := h.programs(); err != nil {
 		return nil, err
 	}
-	sched := local.New(localJobs(), c.Executable, nil, c.Now)
+	sched := c.thisMachine()
 	sched.Hold(h.Job, c.Environ)
 	return sched, nil
 }
@@ -52,9 +52,12 @@ func (c *Client) readyHere(p *Planned, verb string) error {
 	return c.plannedSecrets(p)
 }
 
-// thisMachine is this machine with its GPUs, for which a job waits so long.
-func (c *Client) thisMachine(patience time.Duration) *local.Local {
-	sched := local.New(localJobs(), c.Executable, c.Environ, c.Now)
+// withGPUs is this machine with its GPUs, for which a job waits so long.
+func (c *Client) withGPUs(patience time.Duration) *local.Local {
+	for _, err := range local.Ignored() {
+		c.progress("leases that do not count: %v", err)
+	}
+	sched := c.thisMachine()
 	sched.GPUs = &local.GPUs{Reader: gpu.Beside(c.Executable), Environ: c.lookup, Patience: patience,
 		Waits: func(text string) { c.progress("%s", text) }}
 	return sched

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -66,9 +65,6 @@ func (c *Client) runLocal(ctx context.Context, p *Planned, sched *local.Local,
 		if how.costs != nil {
 			byRun[r.Plan.Dir] = how.costs[i]
 		}
-	}
-	if err := os.MkdirAll(localJobs(), 0o700); err != nil {
-		return nil, nil, err
 	}
 	scenario, err := run.ReadScenario(p.Root)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
-	"github.com/profllm/profllm/pkg/scheduler/local"
 	"github.com/profllm/profllm/pkg/sim/knobs"
 )
 
@@ -37,8 +36,7 @@ func (c *Client) Rehearse(ctx context.Context, p *Planned,
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.runLocal(ctx, p, local.New(localJobs(), c.Executable, c.Environ, c.Now),
-		howLocal{costs: costs, tell: how.Progress})
+	return c.runLocal(ctx, p, c.thisMachine(), howLocal{costs: costs, tell: how.Progress})
 }
 
 // setSpeed chooses the speed if nobody did, writes it into the plans, and says how long

@@ -2,7 +2,6 @@ package campaign
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,9 +14,9 @@ import (
 	"github.com/profllm/profllm/pkg/scheduler/slurm"
 )
 
-// localJobs is where this machine keeps what it knows of its rehearsals.
-func localJobs() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("profllm-local-%d", os.Getuid()))
+// thisMachine runs jobs on this machine.
+func (c *Client) thisMachine() *local.Local {
+	return local.New(os.TempDir(), c.Executable, c.Environ, c.Now)
 }
 
 // Schedulers asks Slurm about Slurm's jobs, a cluster of Kubernetes about its Jobs, and this machine
@@ -32,8 +31,7 @@ type Schedulers struct {
 func (c *Client) Schedulers() Schedulers {
 	cluster := kube.New(c.Environ, c.Now)
 	cluster.Judge = c.judgeFetched
-	return Schedulers{c.Slurm(), local.New(localJobs(), "", c.Environ, c.Now), // which submits nothing
-		cluster}
+	return Schedulers{c.Slurm(), c.thisMachine(), cluster}
 }
 
 // States implements run.Scheduler.

@@ -25,7 +25,7 @@ func (c *Client) ServeHere(ctx context.Context, p *Planned,
 	if err := c.readyHere(p, "serve"); err != nil {
 		return nil, nil, err
 	}
-	sched := c.thisMachine(how.WaitGPUs)
+	sched := c.withGPUs(how.WaitGPUs)
 	sched.Attached = true
 	wait := func(ctx context.Context, o run.Outcome) error {
 		id := o.Submission.JobID

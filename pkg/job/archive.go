@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profllm/profllm/pkg/container"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -54,61 +54,13 @@ func (b *box) archived(ctx context.Context) (string, error) {
 // node start together, and an image of 30 GB would be unpacked for each. Where the lock cannot be
 // had, nothing but time is lost. release ends the turn.
 func (b *box) alone(ctx context.Context) (release func()) {
-	file := filepath.Join(cmp.Or(b.Env("TMPDIR"), "/tmp"),
-		boxName(cmp.Or(b.Env("SLURM_JOB_ID"), "none"), "u"+strconv.Itoa(os.Getuid()), "load", "lock"))
-	for {
-		f, err := openLock(file)
-		if err != nil {
-			b.logf("%v", err)
-			return func() {}
-		}
-		if !lock(ctx, f) {
-			f.Close()
-			return func() {}
-		}
-		if isNamed(f) {
-			return func() {
-				_ = os.Remove(file) // who waits sees that the name is gone, and makes it anew
-				f.Close()
-			}
-		}
-		f.Close()
-	}
-}
-
-// openLock opens a file in a folder in which others may write, and refuses what they put there.
-func openLock(file string) (*os.File, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	release, err := regular.Lock(ctx, cmp.Or(b.Env("TMPDIR"), "/tmp"),
+		boxName(cmp.Or(b.Env("SLURM_JOB_ID"), "none"), "u"+strconv.Itoa(os.Getuid()), "load", "archive"))
 	if err != nil {
-		return nil, err
+		b.logf("%v", err)
+		return func() {}
 	}
-	var st syscall.Stat_t
-	if err := syscall.Fstat(int(f.Fd()), &st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFREG ||
-		int(st.Uid) != os.Getuid() {
-		f.Close()
-		return nil, fmt.Errorf("%s is no file of this user", file)
-	}
-	return f, nil
-}
-
-// lock waits for the lock of a file; false if it cannot be had, or ctx ends before.
-func lock(ctx context.Context, f *os.File) bool {
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return true
-		}
-		if err != syscall.EWOULDBLOCK || !sleep(ctx, poll) {
-			return false
-		}
-	}
-}
-
-// isNamed reports whether an open file is still the one of its name.
-func isNamed(f *os.File) bool {
-	own, err := f.Stat()
-	named, nameErr := os.Lstat(f.Name())
-	return err == nil && nameErr == nil && os.SameFile(own, named)
+	return release
 }
 
 // seenArchive is archive.json in the run directory: what an archive said, so that the steps of a

@@ -14,6 +14,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/regular"
 )
 
 // sharedTypes are the file systems of several nodes, by their magic numbers
@@ -39,12 +40,8 @@ func makeCache(root string) error {
 	if err := os.Mkdir(own, 0o700); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("compile_cache: %w", err)
 	}
-	info, err := os.Lstat(own)
-	if err != nil {
+	if err := regular.CheckOwnDir(own); err != nil {
 		return fmt.Errorf("compile_cache: %w", err)
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || ok && st.Uid != uint32(os.Getuid()) {
-		return fmt.Errorf("compile_cache: %s is not a folder of user %d", own, os.Getuid())
 	}
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(own, &fs); err != nil {

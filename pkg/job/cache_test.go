@@ -61,7 +61,14 @@ func TestCompileCacheRefusals(t *testing.T) {
 
 	root := t.TempDir()
 	require.NoError(t, os.Symlink(t.TempDir(), ownCache(root)))
-	require.ErrorContains(t, makeCache(root), "is not a folder of user", "somebody's link elsewhere")
+	require.ErrorContains(t, makeCache(root), "is no folder in which user", "somebody's link elsewhere")
+
+	if os.Getuid() == 0 { // who made the root can rename what is in it
+		root = t.TempDir()
+		require.NoError(t, os.Chmod(root, 0o777|fs.ModeSticky))
+		require.NoError(t, os.Chown(root, 12345, -1))
+		require.ErrorContains(t, makeCache(root), "a folder of user 12345")
+	}
 
 	require.ErrorContains(t, notShared("/home/x", 0x6969), "compile_cache: /home/x is on NFS")
 	require.ErrorContains(t, notShared("/home/x", -0xacb2be), "is on CIFS", "as a signed number of 32 bits: 0xff534d42")

@@ -43,6 +43,19 @@ func Parent(pid int) (parent int, ok bool) {
 	return parent, err == nil
 }
 
+// Owner is the user of a process that runs, -1 if there is none.
+func Owner(pid int) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Uid:" {
+			if uid, err := strconv.Atoi(f[1]); err == nil {
+				return uid
+			}
+		}
+	}
+	return -1
+}
+
 // Boot is the id of this boot of the machine, "" if the kernel does not say it.
 func Boot() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")

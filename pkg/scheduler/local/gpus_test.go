@@ -1,7 +1,6 @@
 package local
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,20 +120,4 @@ func TestTakeOver(t *testing.T) {
 		require.Equal(t, leases{gpuName("a"): ours, gpuName("b"): ours, gpuName("c"): other}, of)
 		return false
 	}))
-}
-
-// Leases of other users count, and stay in their files. A file that somebody else wrote for a user
-// does not count.
-func TestLeasesOfOthers(t *testing.T) {
-	leasesIn(t)
-	theirs := ourselves()
-	chown := writeLeases(t, 12345, leases{gpuName("a"): theirs})
-	ours := holder{theirs.Job, t.TempDir()}
-	if chown {
-		require.ErrorContains(t, ours.takeOver(holder{}, []string{gpuName("a")}), "is now used")
-	}
-	require.NoError(t, ours.takeOver(holder{}, []string{gpuName("b")}))
-	of, err := ownLeases(leasesFile(os.Getuid()))
-	require.NoError(t, err)
-	require.NotContains(t, of, gpuName("a"))
 }

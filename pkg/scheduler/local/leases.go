@@ -2,28 +2,41 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"syscall"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
 // leasesDir has one file for each user, which says who has which port and which GPU. A lease
 // counts for as long as a process of its job lives: what a job that was killed left behind still
-// has them, and nothing outlives a reboot. The folder is none that an environment can change: who
-// looks elsewhere sees no leases. A variable for tests.
+// has them, and nothing outlives a reboot. Another user's file counts only if that user owns it and
+// its jobs are that user's processes. The folder is none that an environment can change: who looks
+// elsewhere sees no leases. A variable for tests.
 var leasesDir = "/tmp"
 
-func leasesFile(uid int) string {
-	return filepath.Join(leasesDir, fmt.Sprintf("profllm-leases-%d.json", uid))
-}
+// The names of files there: profllm-leases-UID.json, or see regular.OwnFile.
+const (
+	leasesName = "profllm-leases-"
+	leasesExt  = ".json"
+)
+
+// leasesBase begins the names of a user's files.
+func leasesBase(uid int) string { return leasesName + strconv.Itoa(uid) }
+
+// mostLeases is the largest file of leases that is read: another user's may be made to use up memory.
+const mostLeases = 64 << 10
 
 // holder is a job that has a lease, or a command that is about to start one.
 type holder struct {
@@ -95,75 +108,160 @@ func (h holder) takeOver(from holder, names []string) error {
 	return err
 }
 
-// changeLeases lets f change the leases that count, with no other process between reading and
-// writing; nothing is written if f returns false. Those of other users are seen, and stay.
+// changeLeases lets f change the leases that count, with no other process of this user between reading
+// and writing; nothing is written if f returns false. Those of other users are seen, and stay. Of two
+// users who write at the same time at least one sees the other, and takes back what both have; f is then
+// called again.
 func changeLeases(ctx context.Context, f func(leases) bool) error {
-	alone, err := exclude(ctx)
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	release, err := regular.Lock(within, leasesDir, leasesBase(os.Getuid()))
 	if err != nil {
 		return fmt.Errorf("leases of this machine: %w", err)
 	}
-	defer alone.Close()
-	own := leasesFile(os.Getuid())
-	files, err := filepath.Glob(filepath.Join(leasesDir, "profllm-leases-*.json"))
-	if err != nil {
-		return err
-	}
-	of, others := leases{}, leases{}
-	for _, file := range files {
-		if file != own {
-			maps.Copy(others, readLeases(file))
+	defer release()
+	for {
+		again, err := changeOnce(f)
+		if err != nil {
+			return fmt.Errorf("leases of this machine: %w", err)
+		}
+		if !again {
+			return nil
+		}
+		select {
+		case <-within.Done():
+			return fmt.Errorf("leases of this machine: another user wants the same: %w", within.Err())
+		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
 	}
-	maps.Copy(of, others)
-	ours, err := ownLeases(own)
+}
+
+// changeOnce is changeLeases, but for a user who wrote at the same time: then it changes nothing.
+func changeOnce(f func(leases) bool) (again bool, err error) {
+	file, exists, err := regular.OwnFile(leasesDir, leasesBase(os.Getuid()), leasesExt)
 	if err != nil {
-		return fmt.Errorf("leases of this machine: %w", err)
+		return false, err
 	}
-	maps.Copy(of, ours)
-	lives := map[holder]bool{}
-	maps.DeleteFunc(of, func(_ string, h holder) bool {
-		if _, known := lives[h]; !known {
-			lives[h] = h.lives()
+	before := leases{}
+	if exists { // one that a crash of the machine cut short is as good as none, since no job outlived it
+		if _, err = run.ReadRecord(file, &before); err != nil {
+			return false, err
 		}
-		return !lives[h]
-	})
+	}
+	before.forget(holder.lives)
+	others, _, err := othersLeases()
+	if err != nil {
+		return false, err
+	}
+	of := maps.Clone(others)
+	maps.Copy(of, before)
 	if !f(of) {
-		return nil
+		return false, nil
 	}
 	maps.DeleteFunc(of, func(name string, h holder) bool { return others[name] == h })
-	if err := run.WriteJSON(own, of); err != nil {
+	if err := writeLeases(file, of); err != nil {
+		return false, err
+	}
+	if others, _, err = othersLeases(); err != nil {
+		return false, err
+	}
+	for name, h := range of {
+		if _, taken := others[name]; taken && before[name] != h {
+			return true, writeLeases(file, before)
+		}
+	}
+	return false, nil
+}
+
+// writeLeases replaces the file of this user.
+func writeLeases(file string, of leases) error {
+	if err := run.WriteJSON(file, of); err != nil {
 		return err
 	}
-	return os.Chmod(own, 0o644) // other users read it, whatever the umask is
+	return os.Chmod(file, 0o644) // other users read it, whatever the umask is
 }
 
-// ownLeases reads the file of this user. One that a crash of the machine cut short is as good as
-// none, since no job outlived it; one that cannot be read is not.
-func ownLeases(file string) (of leases, err error) {
-	var st syscall.Stat_t
-	if syscall.Lstat(file, &st) == nil && int(st.Uid) != os.Getuid() {
-		return nil, fmt.Errorf("%s belongs to user %d, who must remove it", file, st.Uid)
-	}
-	_, err = run.ReadRecord(file, &of)
-	return of, err
+// forget removes the leases of holders that do not live.
+func (of leases) forget(lives func(holder) bool) {
+	known := map[holder]bool{}
+	maps.DeleteFunc(of, func(_ string, h holder) bool {
+		if _, ok := known[h]; !ok {
+			known[h] = lives(h)
+		}
+		return !known[h]
+	})
 }
 
-// readLeases reads the file of another user. One that says nothing, or that somebody else wrote,
-// is as good as none.
-func readLeases(file string) leases {
-	var uid int
-	if _, err := fmt.Sscanf(filepath.Base(file), "profllm-leases-%d.json", &uid); err != nil {
-		return nil
+// Ignored says which files of leases do not count, and why.
+func Ignored() []error {
+	_, ignored, err := othersLeases()
+	if err != nil {
+		return []error{err}
 	}
-	var st syscall.Stat_t
-	if syscall.Lstat(file, &st) != nil || int(st.Uid) != uid {
-		return nil
+	return ignored
+}
+
+// othersLeases reads what other users have leased, and says which files do not count.
+func othersLeases() (all leases, ignored []error, err error) {
+	files, err := filepath.Glob(filepath.Join(leasesDir, leasesName+"*"+leasesExt))
+	if err != nil {
+		return nil, nil, err
 	}
-	var of leases
-	if run.ReadJSON(file, &of) != nil {
-		return nil
+	all = leases{}
+	for _, file := range files {
+		uid, err := leasesOwner(file)
+		if err == nil && uid == os.Getuid() {
+			continue
+		}
+		of, err := leases(nil), err
+		if err == nil {
+			of, err = readLeases(file, uid)
+		}
+		if err != nil {
+			ignored = append(ignored, err)
+		}
+		maps.Copy(all, of)
 	}
-	return of
+	return all, ignored, nil
+}
+
+// leasesOwner is the user in the name of a file of leases.
+func leasesOwner(file string) (uid int, err error) {
+	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), leasesName), leasesExt)
+	name, _, _ = strings.Cut(name, "-")
+	if uid, err = strconv.Atoi(name); err != nil {
+		return -1, fmt.Errorf("%s names no user", file)
+	}
+	return uid, nil
+}
+
+// readLeases reads the file of another user: those leases whose jobs are processes of that user.
+func readLeases(file string, uid int) (of leases, err error) {
+	f, err := regular.OpenOf(uid, file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(regular.Limit(f, mostLeases))
+	if err == nil {
+		err = json.Unmarshal(data, &of)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	foreign := 0
+	of.forget(func(h holder) bool {
+		pid, _, runs := watcher(h.Job)
+		if runs && process.Owner(pid) != uid {
+			foreign++
+			return false
+		}
+		return runs
+	})
+	if foreign > 0 {
+		return of, fmt.Errorf("%s: %d of its jobs are processes of other users", file, foreign)
+	}
+	return of, nil
 }
 
 // lives reports whether a process of the holder does.
@@ -173,22 +271,4 @@ func (h holder) lives() bool {
 		return runs
 	}
 	return len(run.Marked(jobState+"="+h.State))+len(run.Marked(run.HeldVar+"="+h.Job)) > 0
-}
-
-// exclude waits until no other process is in here. The name of a socket has one owner, and the
-// kernel takes it from a process that dies.
-func exclude(ctx context.Context) (io.Closer, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		l, err := net.Listen("unix", "@profllm-leases")
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return l, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("another process holds them: %w", ctx.Err())
-		case <-time.After(time.Millisecond):
-		}
-	}
 }

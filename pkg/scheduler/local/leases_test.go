@@ -1,10 +1,14 @@
 package local
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/await"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -21,6 +26,9 @@ func leasesIn(t *testing.T) string {
 	t.Helper()
 	was := leasesDir
 	leasesDir = t.TempDir()
+	if err := os.Chmod(leasesDir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { leasesDir = was })
 	return leasesDir
 }
@@ -100,19 +108,142 @@ func TestLeasesAtOnce(t *testing.T) {
 
 // Who holds the leases up is named by the time it took.
 func TestLeasesHeldUp(t *testing.T) {
-	alone, err := exclude(t.Context())
+	release, err := regular.Lock(t.Context(), leasesIn(t), leasesBase(os.Getuid()))
 	require.NoError(t, err)
-	defer alone.Close()
+	defer release()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = exclude(ctx)
-	require.ErrorContains(t, err, "another process holds them")
-	require.NotErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, changeLeases(ctx, func(leases) bool { return true }), "another process holds ")
 }
 
-// writeLeases writes the file of another user; false if this user cannot give files away.
-func writeLeases(t *testing.T, uid int, of leases) bool {
+func leasesFile(uid int) string { return filepath.Join(leasesDir, leasesBase(uid)+leasesExt) }
+
+const otherUser = 12345
+
+// another is a user who has a process of their own on this machine; the test is skipped for a user who
+// cannot start one. It returns the user's job.
+func another(t *testing.T) holder {
 	t.Helper()
-	require.NoError(t, run.WriteJSON(leasesFile(uid), of))
-	return os.Chown(leasesFile(uid), uid, -1) == nil
+	if os.Getuid() != 0 {
+		t.Skip("only root starts processes of other users")
+	}
+	engine := exec.Command("sleep", "600")
+	engine.Dir = "/"
+	engine.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
+	require.NoError(t, engine.Start())
+	t.Cleanup(func() {
+		engine.Process.Kill()
+		engine.Wait()
+	})
+	return holder{Job: newID(engine.Process.Pid, process.Start(engine.Process.Pid))}
+}
+
+// plant writes a file as another user would.
+func plant(t *testing.T, path string, content []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, content, 0o666))
+	require.NoError(t, os.Chown(path, otherUser, otherUser))
+}
+
+func marshal(t *testing.T, of leases) []byte {
+	t.Helper()
+	data, err := json.Marshal(of)
+	require.NoError(t, err)
+	return data
+}
+
+// Leases of other users count while their jobs live, and stay in their files.
+func TestLeasesOfOthers(t *testing.T) {
+	leasesIn(t)
+	theirs := another(t)
+	plant(t, leasesFile(otherUser), marshal(t, leases{gpuName("a"): theirs, gpuName("c"): {Job: newID(1, "gone")}}))
+	ours := holder{ourselves().Job, t.TempDir()}
+	require.ErrorContains(t, ours.takeOver(holder{}, []string{gpuName("a")}), "is now used")
+	require.NoError(t, ours.takeOver(holder{}, []string{gpuName("b"), gpuName("c")}))
+	require.Empty(t, Ignored())
+	var of leases
+	require.NoError(t, run.ReadJSON(leasesFile(os.Getuid()), &of))
+	require.Equal(t, leases{gpuName("b"): ours, gpuName("c"): ours}, of)
+}
+
+// Another user who writes at the same time is seen by one of the two at least.
+func TestLeasesWrittenMeanwhile(t *testing.T) {
+	leasesIn(t)
+	theirs := another(t)
+	ours, tries := ourselves(), 0
+	require.NoError(t, changeLeases(t.Context(), func(of leases) bool {
+		if tries++; tries == 1 {
+			plant(t, leasesFile(otherUser), marshal(t, leases{gpuName("a"): theirs}))
+		} else if of[gpuName("a")] == theirs {
+			return false
+		}
+		of[gpuName("a")], of[gpuName("b")] = ours, ours
+		return true
+	}))
+	require.Equal(t, 2, tries)
+	require.NoError(t, changeLeases(t.Context(), func(of leases) bool {
+		require.Equal(t, leases{gpuName("a"): theirs}, of)
+		return false
+	}))
+}
+
+// Whatever another user puts into the shared folder, this user gets the leases, and is told of it. The
+// other user can make this one wait only by jobs of their own.
+func TestLeasesPlanted(t *testing.T) {
+	want := []string{gpuName("a"), gpuName("b")}
+	first := newID(1, process.Start(1))
+	for what, attack := range map[string]struct {
+		plant func(t *testing.T, dir string)
+		note  string
+	}{
+		"the file of this user": {func(t *testing.T, dir string) {
+			plant(t, leasesFile(os.Getuid()), []byte("{}"))
+		}, ""},
+		"a link in its place": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Symlink("/etc/passwd", leasesFile(os.Getuid())))
+			require.NoError(t, os.Lchown(leasesFile(os.Getuid()), otherUser, otherUser))
+		}, ""},
+		"the lock": {func(t *testing.T, dir string) {
+			plant(t, filepath.Join(dir, leasesBase(os.Getuid())+".lock"), nil)
+		}, ""},
+		"leases of process 1": {func(t *testing.T, dir string) {
+			plant(t, leasesFile(otherUser), marshal(t, leases{want[0]: {Job: first}, want[1]: {Job: first}}))
+		}, "1 of its jobs are processes of other users"},
+		"leases in the name of a third user": {func(t *testing.T, dir string) {
+			plant(t, leasesFile(777), marshal(t, leases{want[0]: another(t)}))
+		}, "belongs to user 12345, not to user 777"},
+		"53 MB": {func(t *testing.T, dir string) {
+			plant(t, leasesFile(otherUser), bytes.Repeat([]byte(" "), 53<<20))
+		}, "too large"},
+		"no JSON":      {func(t *testing.T, dir string) { plant(t, leasesFile(otherUser), []byte("x")) }, "invalid character"},
+		"not a number": {func(t *testing.T, dir string) { plant(t, filepath.Join(dir, "profllm-leases-x.json"), nil) }, "names no user"},
+		"a pipe": {func(t *testing.T, dir string) {
+			require.NoError(t, syscall.Mkfifo(leasesFile(otherUser), 0o666))
+			require.NoError(t, os.Chown(leasesFile(otherUser), otherUser, otherUser))
+		}, "not a regular file"},
+		"a folder": {func(t *testing.T, dir string) { require.NoError(t, os.Mkdir(leasesFile(otherUser), 0o755)) }, "not a regular file"},
+		"a turn without an end": {func(t *testing.T, dir string) {
+			name := turn{math.MaxInt, 1, []string{"a"}}.name()
+			plant(t, leasesFile(otherUser), marshal(t, leases{name: another(t)}))
+		}, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := leasesIn(t)
+			another(t) // or skip
+			attack.plant(t, dir)
+			ours := holder{ourselves().Job, t.TempDir()}
+			require.NoError(t, ours.takeOver(holder{}, want))
+			require.NoError(t, changeLeases(t.Context(), func(of leases) bool {
+				require.Equal(t, ours, of[want[0]])
+				require.Equal(t, 1, of.nextTurn(request{count: 1}, machineOf(1)).number)
+				return false
+			}))
+			var notes []string
+			for _, err := range Ignored() {
+				notes = append(notes, err.Error())
+			}
+			require.Contains(t, strings.Join(notes, "\n"), attack.note)
+			require.Equal(t, attack.note != "", len(notes) > 0, notes)
+		})
+	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
+	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/tail"
 )
@@ -41,7 +42,7 @@ const jobProgram = ProgramPrefix + "job"
 
 // Local implements run.Scheduler.
 type Local struct {
-	base    string // state of all local jobs
+	shared  string // the folder with the user's own one, which has the state of all local jobs
 	binary  string // profllm
 	environ []string
 	now     func() time.Time
@@ -58,9 +59,9 @@ type Local struct {
 	Attached bool
 }
 
-// New keeps the state of local jobs below base.
-func New(base, binary string, environ []string, now func() time.Time) *Local {
-	l := &Local{base: base, binary: binary, now: now}
+// New keeps the state of local jobs in a folder of this user, below one that users share.
+func New(shared, binary string, environ []string, now func() time.Time) *Local {
+	l := &Local{shared: shared, binary: binary, now: now}
 	for _, kv := range environ {
 		if !strings.HasPrefix(kv, "SLURM") {
 			l.environ = append(l.environ, kv)
@@ -68,6 +69,9 @@ func New(base, binary string, environ []string, now func() time.Time) *Local {
 	}
 	return l
 }
+
+// base begins the name of the folder with the state of a user's local jobs.
+func base() string { return fmt.Sprintf("profllm-local-%d", os.Getuid()) }
 
 // record is <base>/<id>/started.json, and ended.json.
 type record struct {
@@ -133,7 +137,11 @@ func (l *Local) Submit(ctx context.Context, r run.Request) (run.Submission, erro
 
 // makeState makes the folder of a job's state, with the programs that the job finds first on PATH.
 func (l *Local) makeState() (dir, bin string, err error) {
-	if dir, err = os.MkdirTemp(l.base, "new-"); err != nil {
+	jobs, err := regular.OwnDir(l.shared, base())
+	if err != nil {
+		return "", "", err
+	}
+	if dir, err = os.MkdirTemp(jobs, "new-"); err != nil {
 		return "", "", err
 	}
 	bin = filepath.Join(dir, "bin")
@@ -256,7 +264,14 @@ func (j localJob) register() (record, error) {
 // States implements run.Scheduler. The tasks of an array run one after the other.
 func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, error) {
 	at, list := l.now().UTC(), make([]run.State, len(ids))
-	run.AtOnce(len(ids), run.SmallFiles, func(i int) { list[i] = l.state(ids[i], at) })
+	if len(ids) == 0 {
+		return map[string]run.State{}, nil
+	}
+	jobs, err := regular.FindOwnDir(l.shared, base())
+	if err != nil {
+		return nil, err
+	}
+	run.AtOnce(len(ids), run.SmallFiles, func(i int) { list[i] = stateOf(jobs, ids[i], at) })
 	out := map[string]run.State{}
 	for _, st := range list {
 		out[st.JobID] = st
@@ -264,23 +279,24 @@ func (l *Local) States(_ context.Context, ids []string) (map[string]run.State, e
 	return out, nil
 }
 
-func (l *Local) state(id string, at time.Time) run.State {
+// stateOf is the state of a job. jobs is the folder with the state of all.
+func stateOf(jobs, id string, at time.Time) run.State {
 	st := run.State{Schema: "profllm.state/1", JobID: id, State: run.Unknown, Source: "local", At: at}
 	// Whether it runs comes first: a job writes its end and only then ends.
-	base := run.BaseID(id)
-	_, ours, runs := watcher(base)
-	_, err := os.Stat(filepath.Join(l.base, base))
+	job := run.BaseID(id)
+	_, ours, runs := watcher(job)
+	_, err := os.Stat(filepath.Join(jobs, job))
 	var ended record
 	switch {
-	case run.ReadJSON(filepath.Join(l.base, base, endedFile(id)), &ended) == nil:
+	case run.ReadJSON(filepath.Join(jobs, job, endedFile(id)), &ended) == nil:
 		st.State, st.ExitCode, st.Elapsed = ended.State, fmt.Sprintf("%d:0", ended.Code), max(0,
 			ended.End.Sub(ended.Start).Seconds())
 		st.Start, st.End = ended.Start.Format(time.RFC3339), ended.End.Format(time.RFC3339)
 	case !ours:
 		st.Reason = "not a job of this machine"
-	case base != id && !begun(filepath.Join(l.base, base), id) && runs && !l.ended(base):
+	case job != id && !begun(filepath.Join(jobs, job), id) && runs && !hasEnded(filepath.Join(jobs, job)):
 		st.State = run.Queued
-	case base != id && !begun(filepath.Join(l.base, base), id) && err == nil:
+	case job != id && !begun(filepath.Join(jobs, job), id) && err == nil:
 		st.State, st.Note = run.Cancelled, run.NeverRan
 	case runs:
 		st.State = run.Running
@@ -290,10 +306,10 @@ func (l *Local) state(id string, at time.Time) run.State {
 	return st
 }
 
-// ended reports whether a job has written its end: its process ends a little later.
-func (l *Local) ended(base string) bool {
+// hasEnded reports whether a job has written its end: its process ends a little later.
+func hasEnded(state string) bool {
 	var end record
-	return run.ReadJSON(filepath.Join(l.base, base, endedFile(base)), &end) == nil
+	return run.ReadJSON(filepath.Join(state, endedFile("")), &end) == nil
 }
 
 // endedFile is where the end of a job is written, or that of a task of an array.
@@ -313,7 +329,11 @@ func begun(state, id string) bool {
 
 // FindJob implements run.Finder.
 func (l *Local) FindJob(_ context.Context, name string, _ time.Time, besides ...string) (string, bool, error) {
-	files, err := filepath.Glob(filepath.Join(l.base, run.LocalPrefix+"*", startedFile))
+	jobs, err := regular.FindOwnDir(l.shared, base())
+	if err != nil {
+		return "", false, err
+	}
+	files, err := filepath.Glob(filepath.Join(jobs, run.LocalPrefix+"*", startedFile))
 	if err != nil {
 		return "", false, err
 	}

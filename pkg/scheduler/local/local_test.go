@@ -314,3 +314,29 @@ func TestMainOutsideAJob(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.True(t, strings.HasPrefix(errs.String(), "profllm local job: "), fmt.Sprint(errs.String()))
 }
+
+// A folder that another user made in this one's name is not used: neither its programs nor its records.
+func TestStateOfAnotherUser(t *testing.T) {
+	another(t) // or skip
+	shared := t.TempDir()
+	require.NoError(t, os.Chmod(shared, 0o777|os.ModeSticky))
+	planted := filepath.Join(shared, base())
+	id := newID(os.Getpid(), process.Start(os.Getpid()))
+	require.NoError(t, os.MkdirAll(filepath.Join(planted, id), 0o777))
+	require.NoError(t, run.WriteJSON(filepath.Join(planted, id, startedFile), record{ID: id, Name: "job"}))
+	require.NoError(t, run.WriteJSON(filepath.Join(planted, id, endedFile(id)), record{ID: id, State: run.Succeeded}))
+	require.NoError(t, os.Chown(planted, otherUser, otherUser))
+
+	l := New(shared, os.Args[0], nil, time.Now)
+	_, found, err := l.FindJob(t.Context(), "job", time.Time{})
+	require.NoError(t, err)
+	require.False(t, found)
+	states, err := l.States(t.Context(), []string{id})
+	require.NoError(t, err)
+	require.Equal(t, run.Running, states[id].State, "this process runs, whatever the planted record says")
+
+	dir, bin, err := l.makeState()
+	require.NoError(t, err)
+	require.Equal(t, planted+"-2", filepath.Dir(dir))
+	require.FileExists(t, filepath.Join(bin, "srun"))
+}

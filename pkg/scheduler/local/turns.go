@@ -18,6 +18,9 @@ type turn struct {
 	among  []string // UUIDs of those that the job may use
 }
 
+// maxTurn bounds the numbers that another user may write.
+const maxTurn = 1 << 30
+
 // name is what the lease of a turn is called.
 func (t turn) name() string {
 	return fmt.Sprintf("turn %d: %d of %s", t.number, t.count, strings.Join(t.among, " "))
@@ -35,7 +38,7 @@ func readTurn(name string) (t turn, ok bool) {
 	}
 	t.count, err = strconv.Atoi(words[2])
 	t.among = words[4:]
-	return t, err == nil
+	return t, err == nil && t.number > 0 && t.number < maxTurn
 }
 
 // nextTurn is a turn behind all others.

@@ -2,14 +2,15 @@
 package ray
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -194,18 +195,21 @@ type rayState struct {
 }
 
 // rayStateFile is one file per user and simulated node, as Ray keeps /tmp/ray.
-func rayStateFile(p program.Process, ip string) string {
-	dir := p.Env("TMPDIR")
-	if dir == "" {
-		dir = "/tmp"
-	}
-	name := fmt.Sprintf("profllm-sim-ray-%d-%s.json", os.Getuid(), strings.ReplaceAll(ip, ":", "_"))
-	return filepath.Join(dir, name)
+func rayStateFile(p program.Process, ip string) (path string, exists bool, err error) {
+	base := fmt.Sprintf("profllm-sim-ray-%d-%s", os.Getuid(), strings.ReplaceAll(ip, ":", "_"))
+	return regular.OwnFile(cmp.Or(p.Env("TMPDIR"), "/tmp"), base, ".json")
 }
 
 func ReadState(p program.Process, ip string) (rayState, error) {
 	var s rayState
-	text, err := regular.ReadFile(rayStateFile(p, ip))
+	path, exists, err := rayStateFile(p, ip)
+	if err == nil && !exists {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return s, err
+	}
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return s, err
 	}
@@ -279,7 +283,9 @@ func rayStop(ctx context.Context, p program.Process) int {
 	} else {
 		fmt.Fprintln(p.Stdout, "Did not find any active Ray processes. (profllm sim)")
 	}
-	os.Remove(rayStateFile(p, ip))
+	if path, exists, err := rayStateFile(p, ip); err == nil && exists {
+		os.Remove(path)
+	}
 	return program.OK
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/sim/program"
 )
 
@@ -67,8 +68,10 @@ func rayJoin(ctx context.Context, p program.Process, o rayOptions) (*rayDaemonNo
 	go d.serve(l)
 	text, err := json.Marshal(state)
 	if err == nil {
-		d.file = rayStateFile(p, o.node.IP)
-		err = os.WriteFile(d.file, text, 0o600)
+		d.file, _, err = rayStateFile(p, o.node.IP)
+	}
+	if err == nil {
+		err = durable.WriteFile(d.file, text, 0o600)
 	}
 	if err != nil {
 		d.close()

@@ -61,8 +61,16 @@ func (w *Workload) storageDir() string {
 // storage is the folder of a cache's files on a node. It is the run's own: what an earlier run left
 // in it would be found, and other users could not make theirs beside it.
 func (w *Workload) storage(cl plan.Cluster, cache string) string {
-	return path.Join(w.storageDir(), "profllm-"+cl.RunID, cache)
+	return path.Join(w.storageOfRun(cl), cache)
 }
+
+func (w *Workload) storageOfRun(cl plan.Cluster) string {
+	return path.Join(w.storageDir(), "profllm-"+cl.RunID)
+}
+
+// makeStorage makes a folder in the run's own, which other users see and could have made first.
+const makeStorage = `mkdir -p -m 700 "$1" && [ -O "$1" ] && [ ! -L "$1" ] && mkdir -p "$1/$2" || ` +
+	`{ echo "$1 is no folder of this user" >&2; exit 1; }`
 
 // checkStorage refuses a folder that no mount could name.
 func (w *Workload) checkStorage(c *source.Complaints) {
@@ -79,7 +87,7 @@ func (w *Workload) addStorage(s *plan.Service, cl plan.Cluster, cache string) {
 	}
 	name := cache + "_storage"
 	s.Setup = append(s.Setup, plan.Step{Name: name, Nodes: cl.All(), Container: true,
-		Argv: plan.Texts("mkdir", "-p", "-m", "755", w.storage(cl, cache)), Log: "logs/" + name + "-%t.log"})
+		Argv: plan.Texts("sh", "-c", makeStorage, name, w.storageOfRun(cl), cache), Log: "logs/" + name + "-%t.log"})
 	w.note(w.args.PosOf("storage_cache_dir"), "the run's folder below %s stays on the nodes", w.storageDir())
 }
 

@@ -99,7 +99,8 @@ step --job-name=node_setup --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1
   bash -c 'ls /dev/infiniband; true' & CLIENT=("node_setup=$!"); wait $!; CLIENT=() # before the servers
 
 step --job-name=lmcache_storage --relative=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --wait=5 --output="$RUN"/logs/lmcache_storage-%t.log "${BOX[@]}" \
-  mkdir -p -m 755 /scratch/profllm-exp_20260304_050607_9d1e81/lmcache & CLIENT=("lmcache_storage=$!"); wait $! || { PHASES+=("lmcache_storage=$?"); exit 1; }; CLIENT=() # before the servers
+  sh \
+  -c 'mkdir -p -m 700 "$1" && [ -O "$1" ] && [ ! -L "$1" ] && mkdir -p "$1/$2" || { echo "$1 is no folder of this user" >&2; exit 1; }' lmcache_storage /scratch/profllm-exp_20260304_050607_9d1e81 lmcache & CLIENT=("lmcache_storage=$!"); wait $! || { PHASES+=("lmcache_storage=$?"); exit 1; }; CLIENT=() # before the servers
 
 # etcd: nodes 0, ready when /health answers on port 2379 + slot of the job
 step --job-name=etcd --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/etcd-%t.log "${BOX2[@]}" \

@@ -95,7 +95,8 @@ step --job-name=node_setup --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1
   bash -c 'ls /dev/infiniband; true' & CLIENT=("node_setup=$!"); wait $!; CLIENT=() # before the servers
 
 step --job-name=kvbm_storage --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/kvbm_storage-%t.log "${BOX[@]}" \
-  mkdir -p -m 755 /tmp/profllm-exp_20260304_050607_839421/kvbm & CLIENT=("kvbm_storage=$!"); wait $! || { PHASES+=("kvbm_storage=$?"); exit 1; }; CLIENT=() # before the servers
+  sh \
+  -c 'mkdir -p -m 700 "$1" && [ -O "$1" ] && [ ! -L "$1" ] && mkdir -p "$1/$2" || { echo "$1 is no folder of this user" >&2; exit 1; }' kvbm_storage /tmp/profllm-exp_20260304_050607_839421 kvbm & CLIENT=("kvbm_storage=$!"); wait $! || { PHASES+=("kvbm_storage=$?"); exit 1; }; CLIENT=() # before the servers
 
 # dcgm_exporter: nodes 0, ready when /metrics answers on port 9500 + slot of the job
 step --job-name=dcgm_exporter --relative=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$RUN"/logs/dcgm_exporter-%t.log \

@@ -1,0 +1,235 @@
+package regular
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// In a folder that users share, such as /tmp, somebody else can take any name first. So a name there
+// stands for several: base+ext, and, where another user has taken that, base-2+ext, base-3+ext and so
+// on. What counts is only what this user owns and nobody else can write. The folder must not let others
+// rename what is ours, see checkShared.
+
+// OwnDir returns a folder that only this user can use, below a folder that users share. It makes one
+// where there is none.
+func OwnDir(shared, base string) (string, error) {
+	for {
+		path, exists, err := ownPath(shared, base, "", fs.ModeDir)
+		if exists || err != nil {
+			return path, err
+		}
+		if err = os.Mkdir(path, 0o700); !errors.Is(err, fs.ErrExist) {
+			return path, err
+		}
+	}
+}
+
+// OwnFile returns the path of a file that only this user can write, in a folder that users share, and
+// whether it exists. One that does not must be made with O_EXCL or by a rename.
+func OwnFile(shared, base, ext string) (path string, exists bool, err error) {
+	return ownPath(shared, base, ext, 0)
+}
+
+// FindOwnDir is OwnDir for a reader: it makes none, and where there is none, returns a path below which
+// nothing can be.
+func FindOwnDir(shared, base string) (string, error) {
+	path, exists, err := ownPath(shared, base, "", fs.ModeDir)
+	if !exists {
+		path = os.DevNull
+	}
+	return path, err
+}
+
+func ownPath(shared, base, ext string, kind fs.FileMode) (path string, exists bool, err error) {
+	if err := checkShared(shared); err != nil {
+		return "", false, err
+	}
+	others, err := filepath.Glob(filepath.Join(shared, base+"-*"+ext))
+	if err != nil {
+		return "", false, err
+	}
+	slices.SortFunc(others, func(a, b string) int { // by number
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	first := filepath.Join(shared, base+ext)
+	for _, path := range append([]string{first}, others...) {
+		if info, err := os.Lstat(path); err == nil && isOwn(info, kind) {
+			return path, true, nil
+		}
+	}
+	path = first
+	for n := 2; ; n++ {
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return path, false, nil
+		case err != nil:
+			return "", false, err
+		case isOwn(info, kind): // made meanwhile
+			return path, true, nil
+		}
+		path = filepath.Join(shared, fmt.Sprintf("%s-%d%s", base, n, ext))
+	}
+}
+
+// nobody is the owner that the kernel shows for root's files in a container that has one user only.
+const nobody = 65534
+
+// checkShared refuses a folder in which another user could replace what is ours. The group with the
+// user's own number is that user's alone.
+func checkShared(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner, group := owners(info)
+	others := fs.FileMode(0o022)
+	if group == os.Geteuid() {
+		others = 0o002
+	}
+	sticky := info.Mode()&fs.ModeSticky != 0
+	if owner != 0 && owner != os.Geteuid() && (owner != nobody || !sticky) || info.Mode().Perm()&others != 0 && !sticky {
+		return fmt.Errorf("other users could replace the files of user %d in %s, a folder of user %d with mode %v\n\t"+
+			"hint: name a folder of this user or of root, with the sticky bit (chmod +t) where others write in it",
+			os.Geteuid(), dir, owner, info.Mode())
+	}
+	return nil
+}
+
+// CheckOwnDir refuses a folder in which another user can put something, now or later.
+func CheckOwnDir(path string) error {
+	if err := checkShared(filepath.Dir(path)); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err == nil && !isOwn(info, fs.ModeDir) {
+		err = fmt.Errorf("%s is no folder in which user %d alone can write: it belongs to user %d and has mode %v",
+			path, os.Geteuid(), Owner(info), info.Mode())
+	}
+	return err
+}
+
+// isOwn reports whether this user alone can write a file or folder.
+func isOwn(info fs.FileInfo, kind fs.FileMode) bool {
+	return info.Mode().Type() == kind && info.Mode().Perm()&0o022 == 0 && Owner(info) == os.Geteuid()
+}
+
+// Owner is the user that a file belongs to, -1 where the system does not say.
+func Owner(info fs.FileInfo) int {
+	user, _ := owners(info)
+	return user
+}
+
+func owners(info fs.FileInfo) (user, group int) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid), int(st.Gid)
+	}
+	return -1, -1
+}
+
+// CheckOwner refuses what neither this user nor root put there, in a folder where others could exchange it
+// too.
+func CheckOwner(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if owner := Owner(info); owner != 0 && owner != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d", path, owner)
+	}
+	return checkShared(filepath.Dir(path))
+}
+
+// OpenOf opens a regular file that belongs to a user. A link is none.
+func OpenOf(user int, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = &fs.PathError{Op: "open", Path: path, Err: notRegular("link, a pipe or a device")}
+	case Owner(info) != user:
+		err = fmt.Errorf("%s belongs to user %d, not to user %d", path, Owner(info), user)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Lock waits until no other process of this user has the lock of a name in a folder that users share.
+// No other user can open it. The kernel takes it from a process that dies.
+func Lock(ctx context.Context, shared, base string) (release func(), err error) {
+	for {
+		f, err := openLock(shared, base)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(ctx, f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		if isNamed(f) {
+			return func() {
+				os.Remove(f.Name()) // who waits sees that the name is gone, and makes it anew
+				f.Close()
+			}, nil
+		}
+		f.Close()
+	}
+}
+
+// openLock opens the file of a lock, or makes it.
+func openLock(shared, base string) (*os.File, error) {
+	for {
+		path, exists, err := ownPath(shared, base, ".lock", 0)
+		if err != nil {
+			return nil, err
+		}
+		flags := os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+		if !exists {
+			flags |= os.O_CREATE | os.O_EXCL
+		}
+		f, err := os.OpenFile(path, flags, 0o600)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// flock waits for the lock of an open file.
+func flock(ctx context.Context, f *os.File) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another process holds %s: %w", f.Name(), ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// isNamed reports whether an open file is still the one of its name.
+func isNamed(f *os.File) bool {
+	own, err := f.Stat()
+	named, nameErr := os.Lstat(f.Name())
+	return err == nil && nameErr == nil && os.SameFile(own, named)
+}
