@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -103,6 +104,7 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 	swept := trajectory.Places{}
 	var book run.Book
 	var sum tally
+	var foreign *run.ForeignError // of the first run of another user
 	for some := range slices.Chunk(dirs, ahead) {
 		if err := ctx.Err(); err != nil {
 			known.Save() // what was collected until now need not be read again
@@ -112,6 +114,9 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 		run.AtOnce(len(some), max(atOnce, 2*runtime.GOMAXPROCS(0)),
 			func(i int) { all[i] = known.Collect(col, some[i], states) })
 		for _, c := range all {
+			if len(c.Rows) > 0 && errors.As(c.Err, &foreign) {
+				c.Err = nil
+			}
 			if c.Err != nil {
 				a.complain(&runError{relative(a.archives.Named(c.Dir)), a.archives.Named(c.Err.Error()), c.Err})
 				sum.failed += count(len(c.Rows) == 0)
@@ -129,7 +134,9 @@ func (a *app) report(ctx context.Context, known *cache.Cache, dirs []string, sta
 		}
 	}
 	known.Save()
-	if err := swept.Tabulate(); err != nil {
+	if foreign != nil {
+		a.logf("note: no record was written: %s", a.archives.Named(foreign.Error()))
+	} else if err := swept.Tabulate(); err != nil {
 		a.logf("note: no table of the sweep was written: %s", a.archives.Named(err.Error()))
 	}
 	if err := out.end(); err != nil {

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/failure"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/regular"
@@ -159,6 +158,14 @@ func (c *Collector) judgeTwins(loads []*evidence, records []Record) error {
 	return nil
 }
 
+// writeRecord writes the record of a load of a run.
+func writeRecord(dir, path string, data []byte) error {
+	if err := run.CheckLoad(dir, filepath.Dir(path)); err != nil {
+		return err
+	}
+	return run.WriteUnsynced(path, data)
+}
+
 // Write computes the results and replaces each result.json that changed. With an
 // error of a file that could not be written it returns them all the same.
 func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
@@ -180,7 +187,7 @@ func (c *Collector) Write(dir string, state *run.State) ([]Record, error) {
 		if old, err := regular.ReadFile(path); err == nil && bytes.Equal(old, data) {
 			continue
 		}
-		errs = append(errs, durable.WriteUnsynced(path, data))
+		errs = append(errs, writeRecord(dir, path, data))
 	}
 	return records, errors.Join(errs...)
 }

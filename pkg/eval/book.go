@@ -116,7 +116,7 @@ func (s Settings) same(o Settings) bool {
 
 // begin opens the file to append, without what a crash has cut short, and marks a new session.
 func (b *Book) begin(path string, sessions int) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (j *Job) event(e Event) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.path(run.EventFile), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	f, err := run.Append(j.path(run.EventFile))
 	if err != nil {
 		return err
 	}

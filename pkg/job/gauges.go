@@ -122,7 +122,7 @@ func (w *watch) look(ctx context.Context, file string, engines map[string]string
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := run.Append(file)
 	if err != nil {
 		return err
 	}

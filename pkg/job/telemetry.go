@@ -190,7 +190,7 @@ func (s *samples) open() (before []byte, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
 		return nil, err
 	}
-	if s.file, err = os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644); err != nil {
+	if s.file, err = run.Append(s.path); err != nil {
 		return nil, err
 	}
 	st, err := s.file.Stat()

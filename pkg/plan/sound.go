@@ -48,6 +48,9 @@ func (p *Plan) Sound() error {
 			if !pathElement(h.Name) {
 				return fmt.Errorf("the name of a hook is not a file name: %q", h.Name)
 			}
+			if at, err := filepath.Rel(p.Dir, h.Dir); h.Dir != "" && (err != nil || !filepath.IsLocal(at)) {
+				return fmt.Errorf("the directory of hook %q is outside the run's directory: %q", h.Name, h.Dir)
+			}
 		}
 	}
 	for i := range p.Loads {

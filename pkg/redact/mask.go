@@ -34,7 +34,7 @@ func (v Values) Mask(path string) ([]Hit, error) {
 	if err != nil || len(hits) == 0 {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return hits, fmt.Errorf("mask secrets: %w", err)
 	}

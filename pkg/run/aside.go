@@ -46,11 +46,11 @@ func setAside(dir string, n int, names []string) (int, error) {
 			return n, err
 		}
 	}
-	for _, l := range p.Loads {
-		if l.Dir == p.Dir || l.Dir == "" {
+	for _, at := range loadsOf(dir, p) {
+		if at == dir {
 			continue
 		}
-		if _, err := move(movedPath(dir, p, l.Dir), n, []string{RawDir, LogDir, TelemetryDir, ResultFile}); err != nil {
+		if _, err := move(at, n, []string{RawDir, LogDir, TelemetryDir, ResultFile}); err != nil {
 			return n, err
 		}
 	}
@@ -60,6 +60,9 @@ func setAside(dir string, n int, names []string) (int, error) {
 // move renames files of a directory into a new folder below attempts/.
 func move(dir string, n int, names []string) (int, error) {
 	if err := os.MkdirAll(filepath.Join(dir, AttemptDir), 0o755); err != nil {
+		return n, err
+	}
+	if err := CheckDir(filepath.Join(dir, AttemptDir)); err != nil {
 		return n, err
 	}
 	for ; ; n++ {

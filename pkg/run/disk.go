@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -21,9 +22,20 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// WriteFile is durable.WriteFile: it replaces a file as a whole.
+// WriteFile is durable.WriteFile, which replaces a file as a whole, where CheckDir allows it.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
+	if err := CheckDir(filepath.Dir(path)); err != nil {
+		return err
+	}
 	return durable.WriteFile(path, data, mode)
+}
+
+// WriteUnsynced is durable.WriteUnsynced, where CheckDir allows it.
+func WriteUnsynced(path string, data []byte) error {
+	if err := CheckDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return durable.WriteUnsynced(path, data)
 }
 
 // CreateJSON writes a file that must not exist yet. If several commands try, exactly one
@@ -33,6 +45,9 @@ func CreateJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
+	}
+	if err := CheckDir(filepath.Dir(path)); err != nil {
+		return err
 	}
 	return durable.Create(path, append(data, '\n'))
 }

@@ -98,6 +98,9 @@ func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	if err := CheckDir(dir); err != nil {
+		return err
+	}
 	return os.Chmod(dir, 0o700)
 }
 
@@ -249,9 +252,14 @@ func mask(dir string, p *plan.Plan) ([]Masked, error) {
 		return nil, err
 	}
 	dirs := []string{dir}
-	for _, l := range p.Loads {
-		if at := movedPath(dir, p, l.Dir); l.Dir != "" && !strings.HasPrefix(at+"/", dir+"/") {
+	for _, at := range loadsOf(dir, p) {
+		if !strings.HasPrefix(at+"/", dir+"/") {
 			dirs = append(dirs, at)
+		}
+	}
+	for _, at := range dirs {
+		if err := CheckDir(at); err != nil {
+			return nil, err
 		}
 	}
 	var found []Masked

@@ -159,6 +159,8 @@ func TestForget(t *testing.T) {
 	p, err := run.ReadPlan(s.dir)
 	require.NoError(t, err)
 	p.Loads[0].Dir = filepath.Join(filepath.Dir(p.Dir), "beside")
+	p.Loads = append(p.Loads, p.Loads[0]) // a folder of somebody who never made it for this run
+	p.Loads[1].Dir = filepath.Join(filepath.Dir(p.Dir), "not-of-this-run")
 	data, err := p.Encode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, run.PlanFile), data, 0o644))
@@ -175,6 +177,15 @@ func TestForget(t *testing.T) {
 		write(name, text)
 	}
 	write(run.EventFile, `{"text": "canary-of-a-file"}`)
+	write("../not-of-this-run/notes", "canary-of-a-file")
+	t.Cleanup(func() {
+		text, err := os.ReadFile(filepath.Join(s.dir, "../not-of-this-run/notes"))
+		require.NoError(t, err)
+		require.Equal(t, "canary-of-a-file", string(text))
+	})
+	back, err := filepath.Rel(filepath.Join(s.dir, "../beside"), s.dir)
+	require.NoError(t, err)
+	require.NoError(t, run.WriteJSON(filepath.Join(s.dir, "../beside", run.LoadFile), run.LoadMark{Run: back}))
 	require.NoError(t, os.Symlink(file, filepath.Join(s.dir, "raw/link")))
 
 	for _, stays := range []bool{true, false, false} {

@@ -451,8 +451,16 @@ func Unfinished(output, name string, simulated bool) ([]string, error) {
 // ReadScenario reads scenario.json of a scenario directory.
 func ReadScenario(root string) (Scenario, error) {
 	var s Scenario
-	err := ReadJSON(filepath.Join(root, ScenarioFile), &s)
-	return s, err
+	file := filepath.Join(root, ScenarioFile)
+	if err := ReadJSON(file, &s); err != nil {
+		return s, err
+	}
+	for _, dir := range slices.Concat(s.Runs, s.Units) {
+		if !filepath.IsLocal(dir) {
+			return Scenario{}, fmt.Errorf("read %s: %q lies outside of the scenario's directory", file, dir)
+		}
+	}
+	return s, nil
 }
 
 // Root is the directory of the scenario that contains a run, a batch or anything else, or

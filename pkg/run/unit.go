@@ -42,7 +42,14 @@ func ReadUnit(dir string) (*Unit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, BatchFile), err)
 	}
-	return &Unit{Dir: dir, Batch: b}, nil
+	u := &Unit{Dir: dir, Batch: b}
+	root := filepath.Dir(filepath.Dir(dir))
+	for _, at := range u.Runs() {
+		if rel, err := filepath.Rel(root, at); err != nil || !filepath.IsLocal(rel) {
+			return nil, fmt.Errorf("read %s: the run %s lies outside of the scenario's directory", filepath.Join(dir, BatchFile), at)
+		}
+	}
+	return u, nil
 }
 
 // Job is what the scheduler is asked for.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/profllm/profllm/pkg/durable"
@@ -132,7 +133,7 @@ func (l *lock) touch() {
 			return
 		case <-time.After(beat):
 			// A write, not a time: the file server's clock is what others compare.
-			if f, err := os.OpenFile(l.file, os.O_WRONLY, 0); err == nil {
+			if f, err := os.OpenFile(l.file, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil {
 				_, _ = f.WriteAt(l.data[:1], 0)
 				f.Close()
 			}

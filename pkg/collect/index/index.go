@@ -143,6 +143,9 @@ func (x *Index) read() {
 
 // now is the time by the clock of the file system, 0 if nothing can be written there.
 func (x *Index) now() int64 {
+	if run.CheckDir(x.dir) != nil {
+		return 0
+	}
 	t, err := durable.Clock(x.dir)
 	if err != nil {
 		return 0
@@ -299,5 +302,5 @@ func (x *Index) Save() error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteUnsynced(filepath.Join(x.dir, File), slices.Concat(first, []byte("\n"), lines.Bytes()))
+	return run.WriteUnsynced(filepath.Join(x.dir, File), slices.Concat(first, []byte("\n"), lines.Bytes()))
 }

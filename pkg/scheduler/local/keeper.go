@@ -112,7 +112,7 @@ func (j localJob) attached(ctx context.Context) (_ context.Context, detach func(
 
 // complain writes a line to what the job's script writes.
 func (j localJob) complain(text string) {
-	f, err := os.OpenFile(filepath.Join(j.Dir, stderrFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := run.Append(filepath.Join(j.Dir, stderrFile))
 	if err == nil {
 		fmt.Fprintln(f, "profllm local job:", text)
 		f.Close()

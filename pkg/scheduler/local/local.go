@@ -501,12 +501,12 @@ func (j *localJob) profiles() bool {
 }
 
 func runScript(ctx context.Context, j localJob, environ []string) int {
-	stdout, err := os.OpenFile(filepath.Join(j.Dir, "stdout.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	stdout, err := run.Append(filepath.Join(j.Dir, "stdout.txt"))
 	if err != nil {
 		return 1
 	}
 	defer stdout.Close()
-	stderr, err := os.OpenFile(filepath.Join(j.Dir, stderrFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	stderr, err := run.Append(filepath.Join(j.Dir, stderrFile))
 	if err != nil {
 		return 1
 	}

@@ -229,8 +229,7 @@ func (o srunOptions) task(rank int, hosts []string, id int, environ []string,
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	done := func() error { return nil }
 	if o.output != "" {
-		f, err := os.OpenFile(strings.ReplaceAll(o.output, "%t", strconv.Itoa(rank)),
-			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		f, err := run.Append(strings.ReplaceAll(o.output, "%t", strconv.Itoa(rank)))
 		if err != nil {
 			return nil, nil, err
 		}
