@@ -20,9 +20,13 @@ func TestArray(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	l := New(t.TempDir(), self, os.Environ(), time.Now)
-	dir := t.TempDir()
+	root := t.TempDir()
+	dir := filepath.Join(root, run.BatchDir, "1")
 	b := &plan.Batch{Schema: plan.BatchSchema, RunID: "B", Dir: dir, Kind: plan.Array,
-		Job: plan.Job{Name: "n.B", Nodes: 2}, Runs: []string{"/a", "/b", "/c"}, Limits: make([]plan.Seconds, 3)}
+		Job: plan.Job{Name: "n.B", Nodes: 2}, Limits: make([]plan.Seconds, 3)}
+	for _, name := range []string{"a", "b", "c"} {
+		b.Runs = append(b.Runs, filepath.Join(root, name))
+	}
 	require.NoError(t, run.FillBatch(dir, b, []byte(`#!/bin/bash
 echo "$SLURM_ARRAY_JOB_ID.$SLURM_ARRAY_TASK_ID $SLURM_JOB_NUM_NODES"
 [ "$SLURM_ARRAY_TASK_ID" -ne 1 ] || exit 4
