@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/bench/gsm8k"
 	"github.com/profllm/profllm/pkg/durable"
 	"github.com/profllm/profllm/pkg/eval"
+	"github.com/profllm/profllm/pkg/httpclient"
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/lease"
 	"github.com/profllm/profllm/pkg/regular"
@@ -35,8 +36,8 @@ type evalGSM8KCmd struct {
 	NumShots     int      `name:"num-shots" default:"5" help:"Examples in each prompt."`
 	NumQuestions int      `name:"num-questions" default:"1319" help:"Questions, the first of the test file; default: all of GSM8K."`
 	MaxTokens    int      `name:"max-tokens" default:"256" help:"Most tokens of an answer."`
-	Host         string   `default:"http://127.0.0.1" help:"Server host, with or without http://."`
-	Port         int      `default:"8000" help:"Server port."`
+	Host         string   `default:"http://127.0.0.1" help:"Server: a host, or a URL, perhaps with a port and a path."`
+	Port         int      `help:"Server port; default: that of --host, or 8000."`
 	Temperature  *float64 `help:"Sampling temperature; default: 0, with --use-chat-completions the server's."`
 	TopP         *float64 `name:"top-p" help:"Sampling: nucleus; default: the server's."`
 	TopK         *int     `name:"top-k" help:"Sampling: best K; default: the server's."`
@@ -104,7 +105,10 @@ func (c evalGSM8KCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	address := fmt.Sprintf("%s:%d", strings.TrimRight(c.Host, "/"), c.Port)
+	address, err := apicheck.WithPort(c.Host, c.Port)
+	if err != nil {
+		return fail(exitUsage, fmt.Errorf("--host: %w", err))
+	}
 	server, err := apicheck.Open(ctx, apicheck.Options{Address: address, APIKey: a.env("OPENAI_API_KEY"),
 		Insecure: c.Insecure, Timeout: time.Minute, Proxy: http.ProxyFromEnvironment})
 	if err != nil {
@@ -173,7 +177,7 @@ func (c *evalGSM8KCmd) continued(
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Insecure}, MaxIdleConnsPerHost: c.Concurrency}
 	err = eval.Ask(ctx, eval.Server{URL: base, APIKey: a.env("OPENAI_API_KEY"), Concurrency: c.Concurrency,
-		Timeout: time.Duration(c.Timeout * float64(time.Second)), Client: &http.Client{Transport: transport},
+		Timeout: time.Duration(c.Timeout * float64(time.Second)), Client: httpclient.New(transport, 0),
 		Progress: a.evalProgress(open)}, set, part, book)
 	if err = errors.Join(err, book.Close()); err != nil {
 		if c.Save != "" {
@@ -288,7 +292,7 @@ func (c *evalGSM8KCmd) simulate(ctx context.Context, a *app) error {
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	}
-	args := []string{"python3", "gsm8k_eval.py", "--host", host, "--port", fmt.Sprint(c.Port),
+	args := []string{"python3", "gsm8k_eval.py", "--host", host, "--port", fmt.Sprint(cmp.Or(c.Port, 8000)),
 		"--num-questions", fmt.Sprint(c.NumQuestions), "--num-shots", fmt.Sprint(c.NumShots),
 		"--max-tokens", fmt.Sprint(c.MaxTokens), "--seed", fmt.Sprint(c.Seed)}
 	if c.Save != "" {

@@ -1,9 +1,11 @@
 package apicheck
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +42,37 @@ func Base(address string) (string, error) {
 		}
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	return u.String(), nil
+}
+
+// WithPort is the address of a server whose host and port are named apart: a port in the address of the
+// host must be the same one. 0 is no port.
+func WithPort(host string, port int) (string, error) {
+	base, err := Base(host)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", err
+	}
+	named := strings.TrimSpace(host)
+	if !strings.Contains(named, "://") {
+		named = "http://" + named
+	}
+	own, err := url.Parse(named)
+	if err != nil {
+		return "", err
+	}
+	switch has := own.Port(); {
+	case port < 0 || port > 65535:
+		return "", fmt.Errorf("the port is %d, must be between 1 and 65535", port)
+	case has == "" && port == 0 && own.Scheme == "https": // the port of the scheme
+	case has == "":
+		u.Host = net.JoinHostPort(u.Hostname(), cmp.Or(strings.TrimPrefix(strconv.Itoa(port), "0"), defaultPort))
+	case port != 0 && has != strconv.Itoa(port):
+		return "", fmt.Errorf("%s has the port %s, but the port %d is named too\n\thint: name one", own.Redacted(), has, port)
+	}
 	return u.String(), nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/httpclient"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/tail"
@@ -425,7 +426,7 @@ const maxBody = 64 << 20
 
 // client goes round the proxy of the environment: these are our own nodes.
 func client(limit time.Duration) *http.Client {
-	return &http.Client{Transport: direct, Timeout: limit}
+	return httpclient.New(direct, limit)
 }
 
 var direct = &http.Transport{}

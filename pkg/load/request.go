@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/httpclient"
 	"github.com/profllm/profllm/pkg/load/answer"
 	"github.com/profllm/profllm/pkg/load/dataset"
 	"github.com/profllm/profllm/pkg/load/sender"
@@ -170,13 +171,13 @@ type server struct {
 }
 
 func newServer(o *Options) *server {
-	return &server{base: o.Base(), header: o.headers(), client: &http.Client{Transport: &http.Transport{
+	return &server{base: o.Base(), header: o.headers(), client: httpclient.New(&http.Transport{
 		Proxy:               o.Proxy,
 		DialContext:         (&net.Dialer{Timeout: sender.ConnectLimit}).DialContext,
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: o.Insecure},
 		MaxIdleConnsPerHost: askers,
 		IdleConnTimeout:     sender.IdleLimit,
-	}}}
+	}, 0)}
 }
 
 // answerLimit bounds an answer that is not part of the load, in bytes: the ids of ten million
