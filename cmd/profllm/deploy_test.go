@@ -142,7 +142,7 @@ func TestServersOfOneDatabase(t *testing.T) {
 		if i == 4 {
 			require.NoError(t, first.cmd.Process.Kill())
 			first.cmd.Wait() //nolint:errcheck // it was killed
-			second.shows(second.count())
+			require.NotZero(t, second.count(), "the others go on") // what was accepted may still arrive there
 			first = startDashboard(t, dir, nil, "--store", db, "--uploads", "uploads")
 		}
 	}
