@@ -32,6 +32,24 @@ func schemaOrder(table string) []string {
 	return nil
 }
 
+// isJSON reports whether a table, by its keys from the test's down, is the value of an option that takes
+// JSON: one of a server's, of a load client's or of an AI Dynamo worker's.
+func isJSON(keys []string) bool {
+	if keys[0] == "bench_cmd_args" {
+		return len(keys) == 2
+	}
+	if keys[0] != "cmd_args" || len(keys) < 3 {
+		return false
+	}
+	switch at := keys[1 : len(keys)-1]; at[0] {
+	case "prefill", "decode":
+		nested := len(at) == 2 && (at[1] == "ray_head" || at[1] == "ray_worker")
+		return (len(at) == 1 || nested) && !slices.Contains(roleOrder, keys[len(keys)-1])
+	default:
+		return at[len(at)-1] == "args"
+	}
+}
+
 // Sweep reads what a test says about its sweep; it is not Active if there is none. The
 // metrics of a workload that is not supported are its own, and so are their rewards.
 func Sweep(t scenario.Test) (*sweep.Sweep, error) {
@@ -43,7 +61,7 @@ func Sweep(t scenario.Test) (*sweep.Sweep, error) {
 		table = table.Without()
 		table.Set("cmd_args", &source.Value{Pos: args.Pos, Any: args.Without("aiperf_phases")})
 	}
-	return sweep.Load(table, schemaOrder)
+	return sweep.Load(table, schemaOrder, isJSON)
 }
 
 // noPhases reports whether the list of AIPerf's phases is empty: no dimension without points, but one load.

@@ -35,15 +35,18 @@ type Dimension struct {
 //
 // order answers the known keys of a table, named as a path without cmd_args
 // ("" for cmd_args itself, "decode", "bench_cmd_args"); known keys come first, in
-// that order, the others in the order of the file. It may be nil.
+// that order, the others in the order of the file. It may be nil. whole reports whether a table, by its
+// keys from the test's down, is one value, such as an option that takes JSON: no list in it is a dimension.
+// It may be nil too.
 //
 // No dimension is: a list below dse_excluded_args, a list that env_params
 // annotates, a list of tables and what is in it. A list of lists is a dimension
 // whose values are lists. Complaints go into c: an empty list, a
 // value that occurs twice, an excluded path that is not in the test and
 // looks like a slip of one that is.
-func dimensions(t *source.Table, order func(string) []string, env map[string]bool, c *source.Complaints) []Dimension {
-	f := finder{order: order, excluded: excluded(t, c), env: env, c: c}
+func dimensions(t *source.Table, order func(string) []string, whole func([]string) bool, env map[string]bool,
+	c *source.Complaints) (dims []Dimension, values []Value) {
+	f := finder{order: order, whole: whole, excluded: excluded(t, c), env: env, c: c}
 	if sub := t.Table(cmdArgs); sub != nil {
 		f.table(sub, []string{cmdArgs})
 	}
@@ -63,15 +66,23 @@ func dimensions(t *source.Table, order func(string) []string, env map[string]boo
 	if c.Add(err); err == nil { // else a list may be in a group that could not be read
 		f.distinct(dims)
 	}
-	return dims
+	return dims, f.values
+}
+
+// A Value is a list of several values within a table that is one value.
+type Value struct {
+	Path string // CloudAI's key
+	Pos  source.Pos
 }
 
 type finder struct {
 	order    func(string) []string
+	whole    func([]string) bool
 	excluded [][]string // keys from the test's table down
 	env      map[string]bool
 	c        *source.Complaints
 	dims     []Dimension
+	values   []Value
 }
 
 func (f *finder) table(t *source.Table, at []string) {
@@ -83,10 +94,29 @@ func (f *finder) table(t *source.Table, at []string) {
 		keys := append(slices.Clip(at), k)
 		v := t.Get(k)
 		if sub, ok := v.Any.(*source.Table); ok {
-			f.table(sub, keys)
+			if f.whole != nil && f.whole(keys) {
+				f.lists(sub, keys)
+			} else {
+				f.table(sub, keys)
+			}
 			continue
 		}
 		f.list(v, keys)
+	}
+}
+
+// lists finds the lists of several values in a table that is one value.
+func (f *finder) lists(t *source.Table, at []string) {
+	for _, k := range t.Keys() {
+		keys := append(slices.Clip(at), k)
+		switch x := t.Get(k).Any.(type) {
+		case *source.Table:
+			f.lists(x, keys)
+		case []*source.Value:
+			if len(x) > 1 && !f.isExcluded(keys) {
+				f.values = append(f.values, Value{name(keys), t.Get(k).Pos})
+			}
+		}
 	}
 }
 

@@ -101,11 +101,11 @@ func TestEnvParamComplaints(t *testing.T) {
 	} {
 		text := "agent = \"random\"\nagent_steps = 3\n" + c.toml +
 			"\ncmd_args = { x = [1, 2], one = 1, short = [1], decode = { z = [1, 2] }, s = [1, 2] }"
-		_, err := Load(table(t, text), nil)
+		_, err := Load(table(t, text), nil, nil)
 		require.ErrorContains(t, err, c.want)
 		require.NotContains(t, err.Error(), "\nt.toml", "one complaint")
 	}
-	_, err := Load(table(t, "cmd_args = { x = [1, 2], y = [1, 2] }\nenv_params.x = {}"), nil)
+	_, err := Load(table(t, "cmd_args = { x = [1, 2], y = [1, 2] }\nenv_params.x = {}"), nil, nil)
 	require.ErrorContains(t, err,
 		"t.toml:2:1: env_params need an agent that supports a changing environment; grid_search does not")
 }

@@ -20,7 +20,7 @@ max_concurrency = [1, 4]
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := sweep.Load(test, func(string) []string { return nil })
+	s, err := sweep.Load(test, func(string) []string { return nil }, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 // It runs nothing and decides nothing about commands or nodes. It is pure: no
 // clock, no files, no randomness that is not seeded by the definition.
 //
-//	s, err := sweep.Load(test, order)    // every complaint at once
+//	s, err := sweep.Load(test, order, nil) // every complaint at once
 //	points, err := s.Next(history, 1)    // none: the sweep is over
 //	one, err := sweep.Apply(test, points[0])
 //	… run it …
@@ -61,17 +61,18 @@ type agentConfig struct {
 	} `toml:"rewards"`
 }
 
-// Load reads the exploration of a merged test. order is that of Dimensions. A
+// Load reads the exploration of a merged test. order and whole are those of dimensions. A
 // test without lists gives a Sweep that is not Active; its agent keys are
 // checked all the same. Every complaint is returned at once.
-func Load(t *source.Table, order func(table string) []string) (*Sweep, error) {
+func Load(t *source.Table, order func(table string) []string, whole func(keys []string) bool) (*Sweep, error) {
 	var c source.Complaints
 	s := &Sweep{Env: envParams(t, &c), Seed: 42, ConstraintFailure: -1, MetricFailure: -1}
 	env := map[string]bool{}
 	for _, p := range s.Env {
 		env[p.Name] = true
 	}
-	s.Dimensions = dimensions(t, order, env, &c)
+	dims, values := dimensions(t, order, whole, env, &c)
+	s.Dimensions = dims
 	own := source.NewTable(t.Pos)
 	for _, k := range source.Fields(settings{}) {
 		if v := t.Get(k); v != nil {
@@ -87,6 +88,10 @@ func Load(t *source.Table, order func(table string) []string) (*Sweep, error) {
 		return nil, err
 	}
 	s.idleExclusions(t)
+	for _, v := range values {
+		s.warn(v.Pos, "%s is a list within JSON, so part of one value, where CloudAI would sweep it; to sweep it, write a list of "+
+			"JSON texts in quotes", v.Path)
+	}
 	return s, nil
 }
 

@@ -41,7 +41,7 @@ func paths(dims []Dimension) (out []string) {
 
 func load(t testing.TB, text string) *Sweep {
 	t.Helper()
-	s, err := Load(table(t, text), vllmOrder)
+	s, err := Load(table(t, text), vllmOrder, nil)
 	require.NoError(t, err)
 	return s
 }
@@ -320,7 +320,7 @@ func TestShippedDefinitions(t *testing.T) {
 				}
 			}
 			for _, test := range tests {
-				_, err := Load(test, vllmOrder)
+				_, err := Load(test, vllmOrder, nil)
 				require.NoError(t, err, f)
 				loaded++
 			}
@@ -376,7 +376,7 @@ func TestLoadComplaints(t *testing.T) {
 		{`agent_config = { start_action = "frist" }`, "did you mean \"first\"?"},
 		{`agent_config.rewards = { metric_failure = inf }`, "must be a finite number"},
 	} {
-		_, err := Load(table(t, c.toml+"\ncmd_args.a = [1, 2]"), nil)
+		_, err := Load(table(t, c.toml+"\ncmd_args.a = [1, 2]"), nil, nil)
 		require.ErrorContains(t, err, c.want)
 		require.Equal(t, 1, strings.Count(err.Error(), "t.toml:"), "one complaint:\n%v", err)
 	}
@@ -490,7 +490,7 @@ func BenchmarkThousandLabelsAndKeys(b *testing.B) {
 func BenchmarkNextAfterThousand(b *testing.B) {
 	for _, agent := range []string{Random, TPE} {
 		b.Run(agent, func(b *testing.B) {
-			s, err := Load(source.Merge(thousand(b), table(b, "agent_steps = 1000\nagent = \""+agent+"\"")), vllmOrder)
+			s, err := Load(source.Merge(thousand(b), table(b, "agent_steps = 1000\nagent = \""+agent+"\"")), vllmOrder, nil)
 			require.NoError(b, err)
 			points, _ := Grid(s.Dimensions)
 			var history []Observed
@@ -513,6 +513,22 @@ func dimensionsOf(t *source.Table, order func(table string) []string) ([]Dimensi
 	for _, p := range envParams(t, &source.Complaints{}) {
 		env[p.Name] = true
 	}
-	dims := dimensions(t, order, env, &c)
+	dims, _ := dimensions(t, order, nil, env, &c)
 	return dims, c.Err()
+}
+
+// A list within a table that is one value is a part of that value.
+func TestListsWithinValues(t *testing.T) {
+	read := table(t, `
+[cmd_args.decode]
+block_size = [16, 32]
+hf_overrides = { architectures = ["X"], rope = { sizes = [1, 2] } }
+`)
+	whole := func(keys []string) bool { return keys[len(keys)-1] == "hf_overrides" }
+	s, err := Load(read, nil, whole)
+	require.NoError(t, err)
+	require.Len(t, s.Dimensions, 1)
+	require.Equal(t, "decode.block_size", s.Dimensions[0].Path)
+	require.Len(t, s.Warnings, 1, "a list of one value is no sweep to anybody")
+	require.Contains(t, s.Warnings[0], "decode.hf_overrides.rope.sizes is a list within JSON")
 }

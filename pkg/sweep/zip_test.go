@@ -154,15 +154,15 @@ func TestZipComplaints(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(table(t, "[bench_cmd_args]\n"+x.bench+"\n[sweep]\nzip = "+x.zip+"\n"), vllmOrder)
+			_, err := Load(table(t, "[bench_cmd_args]\n"+x.bench+"\n[sweep]\nzip = "+x.zip+"\n"), vllmOrder, nil)
 			require.ErrorContains(t, err, x.want)
 		})
 	}
-	_, err := Load(table(t, "[bench_cmd_args]\nmax_concurrency = [1, 1]\nnum_prompts = [1, 2]\n[sweep]\nzip = [[\"max_concurrency\", \"numprompts\"]]\n"), vllmOrder)
+	_, err := Load(table(t, "[bench_cmd_args]\nmax_concurrency = [1, 1]\nnum_prompts = [1, 2]\n[sweep]\nzip = [[\"max_concurrency\", \"numprompts\"]]\n"), vllmOrder, nil)
 	require.ErrorContains(t, err, `did you mean "num_prompts"?`)
 	require.NotContains(t, err.Error(), "twice", "the list would be paired")
-	_, err = Load(table(t, "cmd_args.prefill.tp = [1, 2]\ncmd_args.decode.tp = [1, 2]\nbench_cmd_args.max_concurrency = [1, 2]\nsweep.zip = [[\"tp\", \"max_concurrency\"]]\n"), vllmOrder)
+	_, err = Load(table(t, "cmd_args.prefill.tp = [1, 2]\ncmd_args.decode.tp = [1, 2]\nbench_cmd_args.max_concurrency = [1, 2]\nsweep.zip = [[\"tp\", \"max_concurrency\"]]\n"), vllmOrder, nil)
 	require.ErrorContains(t, err, `t.toml:4:15: sweep.zip: "tp" may be cmd_args.prefill.tp or cmd_args.decode.tp`)
-	_, err = Load(table(t, "agent = \"random\"\nagent_steps = 2\ncmd_args.a = [1, 2]\ncmd_args.b = [1, 2]\nenv_params.a = {}\nsweep.zip = [[\"a\", \"b\"]]\n"), vllmOrder)
+	_, err = Load(table(t, "agent = \"random\"\nagent_steps = 2\ncmd_args.a = [1, 2]\ncmd_args.b = [1, 2]\nenv_params.a = {}\nsweep.zip = [[\"a\", \"b\"]]\n"), vllmOrder, nil)
 	require.ErrorContains(t, err, "t.toml:6:15: sweep.zip: cmd_args.a is drawn (env_params), not swept")
 }
