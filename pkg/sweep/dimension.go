@@ -113,11 +113,16 @@ func (f *finder) lists(t *source.Table, at []string) {
 		case *source.Table:
 			f.lists(x, keys)
 		case []*source.Value:
-			if len(x) > 1 && !f.isExcluded(keys) {
+			if len(x) > 1 && !f.isExcluded(keys) && !slices.ContainsFunc(x, isTable) {
 				f.values = append(f.values, Value{name(keys), t.Get(k).Pos})
 			}
 		}
 	}
+}
+
+func isTable(v *source.Value) bool {
+	_, is := v.Any.(*source.Table)
+	return is
 }
 
 // keys are t's keys, those that order names first.
@@ -153,7 +158,7 @@ func (f *finder) list(v *source.Value, keys []string) {
 	}
 	tables := 0
 	for _, e := range list {
-		if _, ok := e.Any.(*source.Table); ok {
+		if isTable(e) {
 			tables++
 		}
 	}
