@@ -141,7 +141,7 @@ func TestServersOfOneDatabase(t *testing.T) {
 		first.ask("POST", "/api/upload/raw", json.RawMessage(data), &st) // accepted
 		if i == 4 {
 			require.NoError(t, first.cmd.Process.Kill())
-			first.cmd.Wait() //nolint:errcheck // it was killed
+			first.cmd.Wait()                                       //nolint:errcheck // it was killed
 			require.NotZero(t, second.count(), "the others go on") // what was accepted may still arrive there
 			first = startDashboard(t, dir, nil, "--store", db, "--uploads", "uploads")
 		}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
 	"github.com/profllm/profllm/pkg/filter"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/records"
 	"github.com/profllm/profllm/pkg/regular"
@@ -26,6 +28,7 @@ func (c filterFlag) choose(runs []records.Run) ([]records.Run, error) {
 		if data, err = regular.ReadFile(file); err != nil {
 			return nil, fail(exitUsage, err)
 		}
+		data = bytes.TrimPrefix(data, []byte(pyjson.Mark))
 	}
 	f, err := filter.Parse(data)
 	if err != nil {

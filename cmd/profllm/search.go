@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/metric"
+	"github.com/profllm/profllm/pkg/pyjson"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/search"
@@ -202,7 +204,9 @@ func (c *benchSearchCmd) readLimits(o *runner.Options) error {
 	}
 	var file []byte
 	if c.SLAParams != "" {
-		if file, err = regular.ReadFile(c.SLAParams); err != nil {
+		file, err = regular.ReadFile(c.SLAParams)
+		file = bytes.TrimPrefix(file, []byte(pyjson.Mark))
+		if err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"github.com/profllm/profllm/pkg/lazyregexp"
+	"github.com/profllm/profllm/pkg/pyjson"
 )
 
 // Limits of the files that are read.
@@ -124,7 +125,7 @@ func Read(train, test []byte, s Settings) (*Set, error) {
 // lines reads up to most questions. Lines that begin with # are comments.
 func lines(data []byte, most int) ([]pair, error) {
 	var list []pair
-	in := bufio.NewScanner(bytes.NewReader(data))
+	in := bufio.NewScanner(pyjson.SkipMark(bytes.NewReader(data)))
 	in.Buffer(nil, longestLine)
 	for n := 1; len(list) < min(most, mostQuestions) && in.Scan(); n++ {
 		line := in.Bytes()

@@ -19,6 +19,7 @@
 package pyjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -82,13 +83,50 @@ const (
 	mostTwice  = 5
 )
 
-// NewReader reads from the beginning of a document.
+// NewReader reads from the beginning of a document. A byte order mark is no part of it.
 func NewReader(in io.Reader) *Reader {
-	return &Reader{in: in, buf: make([]byte, 64<<10), line: 1}
+	return &Reader{in: SkipMark(in), buf: make([]byte, 64<<10), line: 1}
 }
 
-// NewBytes reads a text that is in memory, which must not change meanwhile.
-func NewBytes(text []byte) *Reader { return NewPart(text, 1, 1) }
+// NewBytes reads a text that is in memory, which must not change meanwhile. A byte order mark is no part of it.
+func NewBytes(text []byte) *Reader { return NewPart(bytes.TrimPrefix(text, []byte(Mark)), 1, 1) }
+
+// Mark is the byte order mark that editors on Windows and spreadsheets put in front of a text.
+const Mark = "\ufeff"
+
+// SkipMark is a text without the byte order mark at its beginning.
+func SkipMark(in io.Reader) io.Reader { return &unmarked{in: in} }
+
+type unmarked struct {
+	in    io.Reader
+	begun bool
+	head  []byte // read, and not handed on
+	err   error
+}
+
+func (u *unmarked) Read(p []byte) (int, error) {
+	if !u.begun {
+		u.begun = true
+		head := make([]byte, len(Mark))
+		n, err := io.ReadFull(u.in, head)
+		if u.head = head[:n]; string(u.head) == Mark {
+			u.head = nil
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = io.EOF
+		}
+		u.err = err
+	}
+	if len(u.head) > 0 {
+		n := copy(p, u.head)
+		u.head = u.head[n:]
+		return n, nil
+	}
+	if u.err != nil {
+		return 0, u.err
+	}
+	return u.in.Read(p)
+}
 
 // NewPart is NewBytes for a part of a document, with the place where it begins.
 func NewPart(text []byte, line, col int) *Reader {

@@ -241,3 +241,23 @@ func TestTwice(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 }
+
+// A byte order mark in front of a document is no part of it, however the text arrives.
+func TestByteOrderMark(t *testing.T) {
+	for _, text := range []string{"\ufeff{\"a\": 1}", "{\"a\": 1}", "\ufeff[]", "1", "\ufeff"} {
+		bare := strings.TrimPrefix(text, pyjson.Mark)
+		for name, r := range map[string]*pyjson.Reader{"bytes": pyjson.NewBytes([]byte(text)), "reader": pyjson.NewReader(strings.NewReader(text)),
+			"a byte at a time": pyjson.NewReader(iotest.OneByteReader(strings.NewReader(text)))} {
+			err := r.Skip()
+			if bare == "" {
+				require.Error(t, err, name)
+				continue
+			}
+			require.NoError(t, err, "%s %q", name, text)
+			require.NoError(t, r.End(), "%s %q", name, text)
+		}
+		got, err := io.ReadAll(pyjson.SkipMark(iotest.DataErrReader(strings.NewReader(text))))
+		require.NoError(t, err)
+		require.Equal(t, bare, string(got))
+	}
+}

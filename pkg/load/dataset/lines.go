@@ -24,7 +24,7 @@ func eachLine(path string, take func(n int, line []byte) error) error {
 		return unreadable(path, err)
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<20)
+	in := bufio.NewReaderSize(pyjson.SkipMark(f), 1<<20)
 	var line []byte
 	for n := 1; ; n++ {
 		line = line[:0]

@@ -313,6 +313,8 @@ func (o *option) takes(v string) bool {
 		return wholeNumber.MatchString(v) || withUnit.MatchString(v)
 	case "json":
 		return json.Valid([]byte(v))
+	case "json-or-string": // what begins like an object and ends too early is a string to the parser, but starts no server
+		return !strings.HasPrefix(strings.TrimSpace(v), "{") || json.Valid([]byte(v))
 	}
 	return true
 }
@@ -330,7 +332,7 @@ func (o *option) notTaken(v string) string {
 	case o.Optional && strings.HasPrefix(o.Type, "human"):
 		return fmt.Sprintf("Value %s cannot be converted to <function %s>.", v, o.Type)
 	}
-	return fmt.Sprintf("invalid %s value: '%s'", o.Type, v)
+	return fmt.Sprintf("invalid %s value: '%s'", strings.TrimSuffix(o.Type, "-or-string"), v)
 }
 
 var decimalOfBinary = lazyregexp.New(`^\s*\d+\.\d+[KMGT]\s*$`)
