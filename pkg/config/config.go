@@ -286,6 +286,10 @@ func (s *System) check(t *source.Table) error {
 			s.SocketInterface).Hintf("write socket_interface = %q; lists and exclusions are NCCL's alone: set "+
 			"NCCL_SOCKET_IFNAME in global_env_vars", AutoInterface))
 	}
+	for _, dir := range []struct{ key, path string }{{"install_path", s.InstallPath}, {"output_path", s.OutputPath},
+		{"hf_home_path", s.HFHomePath}} {
+		c.Add(checkPath(t.PosOf(dir.key), dir.key, dir.path, s.Scheduler == slurm))
+	}
 	if s.CompileCache != "" && !cachePath.MatchString(s.CompileCache) {
 		c.Add(source.Errorf(t.PosOf("compile_cache"),
 			"compile_cache %q must be an absolute path of letters, digits and . _ - below /", s.CompileCache).
@@ -299,6 +303,23 @@ func (s *System) check(t *source.Table) error {
 	}
 	return c.Err()
 }
+
+// checkPath refuses a path that no shell expands, and an output_path that no #SBATCH line takes (directive).
+func checkPath(pos source.Pos, key, path string, directive bool) error {
+	switch {
+	case source.OfHome(path):
+		return source.Errorf(pos, "%s is %q, but ~ is not expanded", key, path).Hintf("write the whole path")
+	case strings.Contains(path, "$"):
+		return source.Errorf(pos, "%s is %q, but variables are not expanded", key, path).Hintf("write the whole path")
+	case key == "output_path" && directive && !directory.MatchString(path):
+		return source.Errorf(pos, "%s is %q, which no #SBATCH line takes", key, path).
+			Hintf("use letters, digits and _ . , : = + / @ %% - [ ] & | ( ) * ! only")
+	}
+	return nil
+}
+
+// directory is a path that may stand in an #SBATCH line, see pkg/render.
+var directory = lazyregexp.New(`^[A-Za-z0-9_.,:=+/@%&|()*!\[\]-]*$`)
 
 // cachePath is what goes into a script and a mount as it stands.
 var cachePath = lazyregexp.New(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)

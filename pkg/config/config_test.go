@@ -186,3 +186,18 @@ func FuzzParse(f *testing.F) {
 func TestProgramsAreLaunchers(t *testing.T) {
 	require.ElementsMatch(t, Launchers, append([]string{"pyxis", Bare}, Programs...))
 }
+
+// A path of the system file that no shell expands, or that no script takes, is refused where it stands.
+func TestPathsOfTheSystem(t *testing.T) {
+	const rest = "\nname='c'\nscheduler='slurm'\ndefault_partition='p'\n"
+	for text, want := range map[string]string{
+		"output_path='~/r'\ninstall_path='i'":                    `sys.toml:1:1: output_path is "~/r", but ~ is not expanded`,
+		"output_path='$HOME/r'\ninstall_path='i'":                "variables are not expanded",
+		"output_path='a b'\ninstall_path='i'":                    "which no #SBATCH line takes",
+		"output_path='r'\ninstall_path='~ada/i'":                 "sys.toml:2:1: install_path is",
+		"output_path='r'\ninstall_path='i'\nhf_home_path='${X}'": "sys.toml:3:1: hf_home_path is",
+	} {
+		_, err := Parse("sys.toml", []byte(text+rest))
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -467,6 +467,10 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	}
 	t := Test{Pos: pos, Table: merged}
 	c.Add(source.Decode(merged, &t))
+	for _, key := range []string{"cmd_args", "bench_cmd_args", "semantic_eval_cmd_args", "extra_env_vars", "extra_container_mounts",
+		"extra_cmd_args", "files"} {
+		checkHome(key, merged.Get(key), c)
+	}
 	t.checkDynamoOnly(c)
 	t.checkPhases(c)
 	if t.Search != nil {
@@ -496,6 +500,29 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	}
 	t.Iterations = max(t.Iterations, 1)
 	return t
+}
+
+// checkHome refuses values that mean a home folder: they are quoted, so that no shell expands them. Shell
+// text is none of them.
+func checkHome(path string, v *source.Value, c *source.Complaints) {
+	if v == nil || path == "cmd" || strings.HasSuffix(path, "_cmd") || strings.HasSuffix(path, ".cmd") ||
+		strings.HasSuffix(path, ".command") {
+		return
+	}
+	switch x := v.Any.(type) {
+	case string:
+		if source.OfHome(x) {
+			c.Add(source.Errorf(v.Pos, "%s is %q, but ~ is not expanded", path, x).Hintf("write the whole path"))
+		}
+	case *source.Table:
+		for _, key := range x.Keys() {
+			checkHome(path+"."+key, x.Get(key), c)
+		}
+	case []*source.Value:
+		for _, e := range x {
+			checkHome(path, e, c)
+		}
+	}
 }
 
 // checkDefinition refuses keys that belong to a scenario in a test file, and

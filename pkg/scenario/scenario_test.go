@@ -247,3 +247,20 @@ func TestKeysOfDynamoAlone(t *testing.T) {
 		require.EqualError(t, err, `s.toml:5:1: unknown key "`+key+`" in a test of vllm: only AIDynamo has it`+"\n\thint: remove it", line)
 	}
 }
+
+// A path below a home folder is refused where it stands: no shell expands it.
+func TestHomeFoldersAreRefused(t *testing.T) {
+	for keys, want := range map[string]string{
+		"[Tests.cmd_args]\ndocker_image_url='~/image.sqsh'":                             "s.toml:6:1: cmd_args.docker_image_url is \"~/image.sqsh\"",
+		"[Tests.cmd_args]\ndocker_image_url='i'\n[Tests.cmd_args.decode]\nx=['~ada/a']": "s.toml:8:4: cmd_args.decode.x is",
+		"[Tests.bench_cmd_args]\ndataset_path='~/d.json'":                               "bench_cmd_args.dataset_path is",
+		"extra_container_mounts=['~/a:/a']":                                             "extra_container_mounts is",
+		"[Tests.extra_env_vars]\nHF_HOME='~'":                                           "extra_env_vars.HF_HOME is",
+	} {
+		_, err := load(t, "name='s'\n[[Tests]]\nid='a'\ntest_name='base'\n"+keys, testFile)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "~ is not expanded")
+	}
+	_, err := load(t, "name='s'\n[[Tests]]\nid='a'\ntest_name='base'\n[Tests.cmd_args]\nnode_setup_cmd='~/bin/setup'\nfilter='a~b'\n", testFile)
+	require.NoError(t, err)
+}
