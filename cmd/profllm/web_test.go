@@ -6,11 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/profllm/profllm/pkg/records"
+	"github.com/profllm/profllm/pkg/result"
 	"github.com/profllm/profllm/pkg/synthetic"
 )
 
@@ -82,6 +85,41 @@ func TestWebInline(t *testing.T) {
 	}
 	web(t, "inline", "PROFLLM_PAGE="+page("page.html", filepath.Join(dir, "runs")),
 		"PROFLLM_SMALL_PAGE="+page("small.html", few...))
+}
+
+// Measured, simulated, accelerated and profiled runs together are told apart in every view, chart and export of
+// the page, and in a report's page.
+//
+// covers: SM-7
+func TestWebLabels(t *testing.T) {
+	needWeb(t)
+	dir := t.TempDir()
+	g := synthetic.New(3, 400, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	kinds := []string{"measured", "simulated", "simulated 61x", "profiled"}
+	for i := range g.Len() {
+		r := g.Record(i)
+		kind := kinds[i%len(kinds)]
+		r.Simulated = strings.HasPrefix(kind, "simulated")
+		switch kind {
+		case "simulated 61x":
+			r.SimulatedSpeed = 61
+		case "profiled":
+			r.Profiling = &result.Profiling{Enabled: true}
+		}
+		require.Equal(t, kind, records.KindOf(r).Word())
+		run := filepath.Join(dir, "runs", fmt.Sprint(i))
+		require.NoError(t, os.MkdirAll(run, 0o755))
+		record, err := json.Marshal(r)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(run, "result.json"), record, 0o644))
+	}
+	store, page := filepath.Join(dir, "runs.db"), filepath.Join(dir, "page.html")
+	for _, args := range [][]string{{"store", "fill", "--store", store, filepath.Join(dir, "runs")},
+		{"report", "--output", "csv", "--html", page, filepath.Join(dir, "runs")}} {
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		require.NoError(t, err, "%.1000s", out)
+	}
+	web(t, "labels", "PROFLLM_STORE="+store, "PROFLLM_PAGE="+page)
 }
 
 // A rehearsed run with its files: charts of engines, GPUs and nodes over time in both themes, traces, files.

@@ -2,6 +2,7 @@ import type { Answer } from '../api'
 import { countsOf, useKnown } from '../data'
 import { choiceOf, choose, join, nothing, parts } from '../filter'
 import { formatMeasured, nameOf, plural } from '../format'
+import { simulatedOf } from '../kind'
 import { update, type State } from '../state'
 
 const verdicts = ['valid', 'suspect', 'invalid']
@@ -10,7 +11,7 @@ const verdicts = ['valid', 'suspect', 'invalid']
 export function Strip({ state, answer }: { state: State; answer: Answer | undefined }) {
   const { options, fields } = useKnown()
   const verdict = answer ? countsOf(answer, 'verdict', state) : new Map<string, number>()
-  const simulated = answer ? (countsOf(answer, 'kind', state).get('simulated') ?? 0) : 0
+  const simulated = answer ? simulatedOf(countsOf(answer, 'kind', state)) : 0
   const matches = answer?.matches
   const chosen = choiceOf(parts(state.filter), 'verdict')
   const pick = (word: string) => {

@@ -2,6 +2,7 @@
 import type { EChartsCoreOption } from 'echarts/core'
 import type { Field, Value } from '../api'
 import { formatValue, nameOf } from '../format'
+import { isUnreal } from '../kind'
 import { believed } from '../parts/Badge'
 import { axis, between, labelFont, shown, tip, tooltip, type Look } from './look'
 
@@ -73,7 +74,7 @@ interface Picture {
   look: Look
 }
 
-const simulated = (p: Point) => p.kind === 'simulated' || p.kind === 'profiled'
+const simulated = (p: Point) => isUnreal(p.kind)
 
 /** An option with the points of each of its series, in the order of their data. */
 export interface Drawn {

@@ -4,6 +4,7 @@ import {
   type Source, type Value,
 } from '../api'
 import { isEmpty } from '../filter'
+import { isSimulated } from '../kind'
 import { Engine, type Known } from './engine'
 import { written } from './text'
 
@@ -70,7 +71,7 @@ function experiment(d: Data, engine: Engine, at: number): Experiment {
   const text = (name: string) => written(values[name] ?? null)
   const began = values.timestamp
   const record: RunRecord = {
-    run_id: text('run_id'), suite: text('suite'), status: text('status'), simulated: values.kind === 'simulated',
+    run_id: text('run_id'), suite: text('suite'), status: text('status'), simulated: isSimulated(values.kind),
     timestamp: typeof began === 'number' ? new Date(began).toISOString() : '',
     duration: typeof values.duration === 'number' ? values.duration : undefined, simulated_speed: detail.simulated_speed,
     failure: detail.failure === undefined ? undefined : d.failures[detail.failure],

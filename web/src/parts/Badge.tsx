@@ -1,5 +1,6 @@
 import { Tooltip } from '@mantine/core'
 import type { Value } from '../api'
+import { isUnreal, wordOf } from '../kind'
 
 const meaning: Record<string, string> = {
   valid: 'Every check that could be made passed, or only withholds a number.',
@@ -19,8 +20,8 @@ export function Badge({ word, text, why }: { word: string; text?: string; why?: 
 }
 
 /** A badge of a list with many rows: the browser's own tooltip costs nothing. */
-function Word({ word }: { word: string }) {
-  return <span className={`badge ${word in meaning ? word || 'unjudged' : 'other'}`} title={meaning[word]}>{word || 'not judged'}</span>
+function Word({ word, text = word }: { word: string; text?: string }) {
+  return <span className={`badge ${word in meaning ? word || 'unjudged' : 'other'}`} title={meaning[word]}>{text || 'not judged'}</span>
 }
 
 /** The verdict of a row, what kind of run it is where kinds are mixed, and why it is not valid, with the log line. */
@@ -28,7 +29,7 @@ export function Verdict({ verdict, kind, why = '', line }: { verdict: Value | un
   return (
     <span className="badges">
       <Word word={String(verdict ?? '')} />
-      {(kind === 'simulated' || kind === 'profiled') && <Word word={kind} />}
+      {isUnreal(kind) && <Word word={wordOf(kind)} text={String(kind)} />}
       {why && <span className="quiet clip" title={line ? `${why}: ${line}` : why}>{why}{line && <span className="sr">: {line}</span>}</span>}
     </span>
   )

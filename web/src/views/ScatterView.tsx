@@ -9,6 +9,7 @@ import { parts } from '../filter'
 import { axes, mostPoints, pointFields, useAsked, useKnown } from '../data'
 import { follow } from '../Head'
 import { formatValue, nameOf, plural, withUnit } from '../format'
+import { isUnreal } from '../kind'
 import { runIds } from '../ids'
 import { useDrawn } from '../marks'
 import { FieldSelect } from '../parts/FieldSelect'
@@ -41,7 +42,7 @@ export function ScatterView({ state, answer, stale, scheme }: Props) {
     [points, groups, frontier.points, x, y, colour, label, logs, scheme, known],
   )
   const drawn = points.length
-  const simulated = points.filter((p) => p.kind !== 'measured').length
+  const simulated = points.filter((p) => isUnreal(p.kind)).length
   const flip = (a: string) => update({ log: logs.includes(a) ? logs.replace(a, '') : logs + a }, true)
   return (
     <section className="view" aria-label="Scatter">

@@ -6,6 +6,7 @@ import { columnsOf, countsOf, pageSize, reasons, rowFields, useKnown, type Known
 import { follow } from '../Head'
 import { formatExact, formatValue, nameOf } from '../format'
 import { Verdict } from '../parts/Badge'
+import { isMixed } from '../kind'
 import { useLate } from '../late'
 import { offers, useOffer } from '../offer'
 import { link, parse, search, update, type State } from '../state'
@@ -41,7 +42,7 @@ export function TableView({ state, answer, stale }: Props) {
   const items = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i)
   const pages = usePages(state, columns, answer, stale ? [] : items.map((i) => Math.floor(i / pageSize)))
   const widths = useWidths(answer?.rows, known)
-  const mixed = answer !== undefined && (countsOf(answer, 'kind', state).get('simulated') ?? 0) !== answer.matches
+  const mixed = answer !== undefined && isMixed(countsOf(answer, 'kind', state), answer.matches)
   const width = ['case', 'verdict', ...columns].reduce((sum, n) => sum + (widths.get(n) ?? 0), before)
   const above = first * rowHeight
   const below = Math.max(0, total - last) * rowHeight
