@@ -315,14 +315,10 @@ type benchServeCmd struct {
 	load.Options
 }
 
-// simulatedMark is what a result file says of itself whose servers were simulated, so
-// that the label is not lost when the file leaves its run.
-const simulatedMark = "simulated=true"
-
 // markSimulated labels a load of simulated servers, and fits it to their speed.
 func (a *app) markSimulated(o *load.Options, stdout io.Writer) error {
 	fmt.Fprintln(stdout, standin.Notice)
-	o.Metadata = append(o.Metadata, simulatedMark)
+	o.Metadata = append(o.Metadata, load.SimulatedMark)
 	n, err := knobs.Speed(a.env)
 	if err != nil || n == 1 {
 		return err
@@ -347,6 +343,12 @@ func (a *app) measure(ctx context.Context, o load.Options, now func() time.Time,
 	}
 	if o.Again == nil {
 		o.Again = runAgain
+	}
+	o.Simulated = func(owner string) string {
+		if standin.Owns(owner) {
+			return standin.Notice
+		}
+		return ""
 	}
 	o.APIKey, o.Proxy, o.Version = a.env("OPENAI_API_KEY"), http.ProxyFromEnvironment, version()
 	o.HubCache, o.DataCache = hub.Cache(a.env), datafile.Folder(a.env)

@@ -157,7 +157,7 @@ func (c *benchSearchCmd) options(ctx context.Context, a *app) (runner.Options, e
 	}
 	var metadata []string
 	if o.Simulated && a.env(job.SimulatedVar) == "" { // in a job, the clients know themselves
-		metadata = append(metadata, simulatedMark)
+		metadata = append(metadata, load.SimulatedMark)
 	}
 	o.MeasureBy(c.client(a), metadata...)
 	return o, nil

@@ -192,7 +192,7 @@ func (c benchSuiteCmd) session(ctx context.Context, a *app) (*measure.Session, e
 	}
 	if s.Simulated = standin.Owns(server.Owner()); s.Simulated {
 		a.logf("%s", standin.Notice)
-		s.Metadata = append(s.Metadata, simulatedMark)
+		s.Metadata = append(s.Metadata, load.SimulatedMark)
 	}
 	kept, err := s.UseCache(ctx, c.Cache, server.EmptyCache)
 	if err != nil {

@@ -20,7 +20,7 @@ func RefuseFiles(paths ...string) error {
 		}
 		if data, err := regular.ReadFile(path); err == nil { // else its reader says what is wrong with it
 			what, hint := describe(path, data)
-			return fmt.Errorf("%s is a %s file and holds neither runs nor logs\n\thint: %s", path, what, hint)
+			return fmt.Errorf("%s is %s file and holds neither runs nor logs\n\thint: %s", path, what, hint)
 		}
 	}
 	return nil
@@ -36,20 +36,28 @@ func Kind(name string, data []byte) (string, error) {
 	return scenario.Kind(scenario.File{Name: name, Data: data})
 }
 
-// describe says what a TOML file is, and what to type instead of its name.
+// describe says what a definition file is, and what to type instead of its name.
 func describe(path string, data []byte) (what, hint string) {
 	check := "profllm verify " + path + " checks the file"
+	if filepath.Ext(path) != ".toml" {
+		return "a JSON", "profllm import " + path + " makes runs of a load client's results; " + check + " if it is an experiment"
+	}
 	t, err := experiment.Parse(path, data)
 	if err != nil {
-		return "TOML", check
+		return "a TOML", check
 	}
 	if schema, _ := t.Get("schema").Text(); schema == lockfile.Schema {
-		return "lock", "name the directory of its runs"
+		return "a lock", "name the directory of its runs"
 	}
 	kind, err := Kind(path, data)
-	if err != nil || kind != "scenario" {
-		return cmp.Or(kind, "TOML"), check
+	switch {
+	case err != nil || kind == "":
+		return "a TOML", check
+	case kind == "experiment":
+		return "an experiment", check
+	case kind != "scenario":
+		return "a " + kind, check
 	}
 	name, _ := t.Get("name").Text()
-	return kind, fmt.Sprintf("name the directory of its runs, such as results/%s_TIME; %s", cmp.Or(name, "NAME"), check)
+	return "a scenario", fmt.Sprintf("name the directory of its runs, such as results/%s_TIME; %s", cmp.Or(name, "NAME"), check)
 }

@@ -47,6 +47,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -117,6 +118,7 @@ func drive(
 	if err := r.waitReady(ctx); err != nil {
 		return nil, err
 	}
+	o.label(ctx, api, stdout)
 	if err := r.warmUp(ctx); err != nil {
 		return nil, err
 	}
@@ -143,6 +145,34 @@ func drive(
 		err = errors.Join(err, saveErr)
 	}
 	return report, err
+}
+
+// SimulatedMark is what a result file says of itself whose servers were simulated, so that the label is not
+// lost when the file leaves its run.
+const SimulatedMark = "simulated=true"
+
+// ownerLimit is how long a server may take to say who owns its models.
+const ownerLimit = 10 * time.Second
+
+// label marks the result of servers that are simulated. One that does not answer is taken for a real one.
+func (o *Options) label(ctx context.Context, api *server, stdout io.Writer) {
+	if o.Simulated == nil || slices.Contains(o.Metadata, SimulatedMark) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownerLimit)
+	defer cancel()
+	var list struct {
+		Data []struct {
+			Owner string `json:"owned_by"`
+		}
+	}
+	if api.call(ctx, "GET", "/v1/models", nil, &list) != nil || len(list.Data) == 0 {
+		return
+	}
+	if notice := o.Simulated(list.Data[0].Owner); notice != "" {
+		fmt.Fprintln(stdout, notice)
+		o.Metadata = append(o.Metadata, SimulatedMark)
+	}
 }
 
 // A runner holds what the parts of one run share.

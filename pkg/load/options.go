@@ -99,6 +99,9 @@ type Options struct {
 	// Again makes a command that runs this program again with the same flags and these behind them.
 	// It starts the other client processes of --processes.
 	Again func(context.Context, ...string) *exec.Cmd `kong:"-"`
+	// Simulated tells the simulated engine by the owner of its models: it returns the line that is printed
+	// above its numbers, "" for a real engine. nil asks nobody.
+	Simulated func(owner string) (notice string) `kong:"-"`
 	// ByReading makes tokens arrive when they are read, as for vLLM's client: the kernel is not asked.
 	ByReading bool `kong:"-"`
 	// Version of the program, recorded in the result.
