@@ -17,6 +17,18 @@ import (
 // it has started, and to write what it has measured.
 const patience = time.Second
 
+// endSignals are the signals that end a command: those of a ^C, of kill, and of a terminal that closes. One that
+// the command was started to ignore stays ignored, as nohup has it and the script of a job.
+func endSignals() []os.Signal {
+	list := []os.Signal{os.Interrupt}
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			list = append(list, sig)
+		}
+	}
+	return list
+}
+
 // endSoon ends a program that was interrupted and does not end: it may be in a
 // read, a decoder, a scan, or in a write to somebody who does not read. No file is
 // half written by that: each is replaced as a whole.
@@ -26,7 +38,7 @@ func endSoon(argv []string, jobID string) {
 	}
 	if endsByItself.Load() {
 		again := make(chan os.Signal, 1)
-		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		signal.Notify(again, endSignals()...)
 		select {
 		case <-again:
 		case <-time.After(longPatience):

@@ -126,8 +126,11 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 			go func() { ended <- cmd.Wait() }()
 			await.True(t, func() bool { return stuck(cmd.Process.Pid) }, "the verb waits for its reader")
 			begun, sig := time.Now(), syscall.SIGTERM
-			if name == "collect" { // from the keyboard
+			switch {
+			case name == "collect": // from the keyboard
 				sig = syscall.SIGINT
+			case len(name)%3 == 0: // the terminal was closed
+				sig = syscall.SIGHUP
 			}
 			require.NoError(t, cmd.Process.Signal(sig))
 			<-ended // the deadline of the test is the limit
@@ -135,6 +138,24 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 			require.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
 		})
 	}
+}
+
+// A signal that a command was started to ignore stays ignored, as nohup and the script of a job ask for.
+func TestIgnoredSignals(t *testing.T) {
+	t.Parallel()
+	cmd := command(t.TempDir(), nil, "dashboard", "serve", "--address", "127.0.0.1:0", "--demo")
+	cmd.Args = append([]string{"sh", "-c", `trap "" HUP TERM; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	var err error
+	cmd.Path, err = exec.LookPath("sh")
+	require.NoError(t, err)
+	p := startListening(t, cmd)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		require.NoError(t, cmd.Process.Signal(sig))
+		status, _, _ := get(t, p.url+"/api/ready")
+		require.Equal(t, 200, status)
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.NoError(t, cmd.Wait(), p.said.String())
 }
 
 // Whatever verb the script of a job calls has Slurm's patience, and no other has it in a

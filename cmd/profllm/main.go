@@ -6,11 +6,10 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"syscall"
 )
 
 func main() {
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, _ := signal.NotifyContext(context.Background(), endSignals()...)
 	context.AfterFunc(ctx, func() { endSoon(os.Args, os.Getenv("SLURM_JOB_ID")) })
 	os.Exit(execute(ctx, os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -10,7 +10,6 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/config"
 )
 
@@ -183,7 +183,7 @@ func (d *Doctor) command(ctx context.Context, argv ...string) answer {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := capture.Output{Most: capture.Answer}, capture.Output{Most: capture.Complaint}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/capture"
 )
 
 // Bounds of the time that profllm-nvml may take. The driver needs seconds to wake GPUs
@@ -25,12 +27,12 @@ var (
 type child struct {
 	cmd    *exec.Cmd
 	out    *bufio.Reader
-	stderr headBuffer
+	stderr capture.Output
 }
 
 // start calls profllm-nvml, which ends with ctx.
 func (r Reader) start(ctx context.Context, args ...string) (*child, error) {
-	c := &child{cmd: exec.CommandContext(ctx, r.NVML, args...)}
+	c := &child{cmd: exec.CommandContext(ctx, r.NVML, args...), stderr: capture.Output{Most: 1 << 10}}
 	c.cmd.WaitDelay = time.Second
 	c.cmd.Stderr = &c.stderr
 	out, err := c.cmd.StdoutPipe()

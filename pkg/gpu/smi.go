@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profllm/profllm/pkg/capture"
 )
 
 // What nvidia-smi is asked for, in the order in which it is read.
@@ -46,7 +48,7 @@ func smi(ctx context.Context) ([]Device, error) {
 func runSMI(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "nvidia-smi", args...)
 	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := capture.Output{Most: capture.Answer}, capture.Output{Most: capture.Complaint}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	switch err := cmd.Run(); {
 	case errors.Is(err, exec.ErrNotFound):
@@ -58,7 +60,7 @@ func runSMI(ctx context.Context, args ...string) ([]byte, error) {
 		said, _, _ = strings.Cut(said, "\n")
 		return nil, fmt.Errorf("nvidia-smi %s: %w: %.200s", args[0], err, said)
 	}
-	return stdout.Bytes(), nil
+	return stdout.Bytes(), stdout.Err()
 }
 
 // rows reads lines of at least n fields.

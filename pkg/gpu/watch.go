@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/textlines"
 )
 
@@ -82,7 +82,7 @@ func watchSMI(ctx context.Context, w Watching, fields string) error {
 	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu="+fields, noUnits, "-lms",
 		strconv.FormatInt(w.Interval.Milliseconds(), 10))
 	cmd.WaitDelay = time.Second
-	var stderr headBuffer
+	stderr := capture.Output{Most: 1 << 10}
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -117,14 +117,6 @@ func watchSMI(ctx context.Context, w Watching, fields string) error {
 
 // errEnded stands beside the exit status of a program that was to go on.
 var errEnded = errors.New("it should have continued")
-
-// headBuffer keeps the first kilobyte of what a program complains.
-type headBuffer struct{ bytes.Buffer }
-
-func (b *headBuffer) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), max(0, 1<<10-b.Len()))])
-	return len(p), nil
-}
 
 // readSMI hands over the lines of each look at the GPUs together. It returns the
 // first line that is no sample, for nvidia-smi complains on stdout, and the error of

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/container"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
@@ -130,7 +131,7 @@ func (b *box) loadArchive(ctx context.Context) (string, error) {
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
-	out, err := cmd.Output()
+	out, err := capture.Run(cmd)
 	if err != nil {
 		return "", fmt.Errorf("%s load --input %s: %w", b.Runtime, b.Load, err)
 	}

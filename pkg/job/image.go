@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -72,6 +73,6 @@ func (b *box) ask(ctx context.Context, args ...string) (string, error) {
 	defer cancel()
 	cmd := b.process(ctx, args...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = nil, nil, time.Second
-	out, err := cmd.Output()
+	out, err := capture.Run(cmd)
 	return strings.TrimSpace(string(out)), err
 }

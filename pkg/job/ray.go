@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
@@ -255,7 +256,7 @@ func (j *Job) rayOutput(ctx context.Context, environ []string, args ...string) (
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "ray", args...)
 	cmd.Env = environ
-	out, err := cmd.Output()
+	out, err := capture.Run(cmd)
 	return string(out), err
 }
 

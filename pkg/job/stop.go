@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/hostlist"
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
@@ -242,6 +243,6 @@ func isStep(step, job string) bool {
 func command(ctx context.Context, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).Output()
+	out, err := capture.Run(exec.CommandContext(ctx, name, args...))
 	return string(out), err
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/config"
 	"github.com/profllm/profllm/pkg/gpu"
 	"github.com/profllm/profllm/pkg/quantity"
@@ -296,7 +297,7 @@ func (l *Look) memory(want int64, add adder) {
 // limits judges those that a role will have. They are read by a child: this
 // program's own limit of open files is raised when it starts.
 func (l *Look) limits(ctx context.Context, add adder) {
-	out, err := exec.CommandContext(ctx, "cat", "/proc/self/limits").Output()
+	out, err := capture.Run(exec.CommandContext(ctx, "cat", "/proc/self/limits"))
 	if err != nil {
 		add("limits", NotPossible, "%v", err)
 		return

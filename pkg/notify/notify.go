@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/config"
 )
 
@@ -106,7 +107,7 @@ func (h *Hook) run(ctx context.Context, e Event, data []byte) error {
 		"PROFLLM_EVENT="+e.Kind, "PROFLLM_SCENARIO="+e.Scenario, "PROFLLM_RUN="+e.Run,
 		"PROFLLM_EXIT_CODE="+strconv.Itoa(e.Code))
 	cmd.Stdin = bytes.NewReader(append(data, '\n'))
-	var out bytes.Buffer
+	out := capture.Tail{Most: capture.Complaint}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// A group of its own, so that the time limit ends what the hook started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -1,11 +1,11 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
@@ -21,7 +21,7 @@ func (k *Kube) clockOffset(ctx context.Context, at Place) time.Duration {
 	if known {
 		return offset
 	}
-	var headers bytes.Buffer
+	headers := capture.Output{Most: capture.Answer}
 	if err := k.call(ctx, at, nil, io.Discard, &headers, "get", "--raw", "/version", "-v=8"); err != nil {
 		return 0
 	}

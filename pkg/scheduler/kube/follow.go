@@ -2,7 +2,6 @@ package kube
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
 )
@@ -266,7 +266,7 @@ func (s *stream) read(ctx context.Context, more ...string) error {
 	if err != nil {
 		return err
 	}
-	var stderr bytes.Buffer
+	stderr := capture.Output{Most: capture.Complaint}
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

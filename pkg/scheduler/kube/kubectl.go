@@ -15,6 +15,7 @@ import (
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
 )
 
@@ -137,11 +138,11 @@ func (k *Kube) kubectl(ctx context.Context, at Place, stdin []byte, args ...stri
 
 // kubectlTo runs kubectl in a place; what it prints goes to out.
 func (k *Kube) kubectlTo(ctx context.Context, at Place, stdin []byte, out io.Writer, args ...string) error {
-	return k.call(ctx, at, stdin, out, new(bytes.Buffer), args...)
+	return k.call(ctx, at, stdin, out, &capture.Output{Most: capture.Complaint}, args...)
 }
 
 // call runs kubectl in a place. Every call names the place, and ends.
-func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, stderr *bytes.Buffer,
+func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, stderr *capture.Output,
 	args ...string) error {
 	request, limit := requestLimit, k.limit
 	if args[0] == "logs" {

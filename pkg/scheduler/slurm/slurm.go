@@ -6,7 +6,6 @@
 package slurm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/run"
 )
@@ -103,11 +103,14 @@ func (s *Slurm) commandWith(ctx context.Context, environ []string, argv ...strin
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := capture.Output{Most: capture.Answer}, capture.Output{Most: capture.Complaint}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		err = fmt.Errorf("no answer in %s: %w", limit, ctx.Err())
+	case err == nil:
+		err = stdout.Err()
 	}
 	if err != nil {
 		return stdout.String(), &CommandError{Argv: argv, Stderr: stderr.String(), Err: err}
