@@ -498,6 +498,10 @@ func loadTest(over *source.Table, pos source.Pos, defs *testFiles, c *source.Com
 	if over.Has("iterations") && t.Iterations < 1 {
 		c.Addf(over.PosOf("iterations"), "iterations is %d, must be 1 or more", t.Iterations)
 	}
+	if t.Iterations > maxIterations {
+		c.Add(source.Errorf(over.PosOf("iterations"), "iterations is %d, must be %d or fewer: each is a job of its own", t.Iterations,
+			maxIterations).Hintf("repeat = N measures the same servers several times"))
+	}
 	t.Iterations = max(t.Iterations, 1)
 	return t
 }
@@ -565,6 +569,9 @@ func (t *Test) PosOf(key string) source.Pos {
 	}
 	return t.Pos
 }
+
+// maxIterations is above what anybody waits for.
+const maxIterations = 10_000
 
 // maxNodes is above what any cluster has.
 const maxNodes = 1 << 16

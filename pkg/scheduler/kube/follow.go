@@ -15,6 +15,7 @@ import (
 	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/plan"
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 // Line is a line of the log of one container.
@@ -280,7 +281,7 @@ func (s *stream) read(ctx context.Context, more ...string) error {
 		err = nil
 	}
 	if ended := cmd.Wait(); ended != nil {
-		return &CommandError{Argv: argv, Stderr: stderr.String(), Err: ended}
+		return &CommandError{Argv: argv, Stderr: redact.Complaint(stderr.String(), cmd.Env), Err: ended}
 	}
 	return err
 }

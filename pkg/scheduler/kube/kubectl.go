@@ -17,6 +17,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
+	"github.com/profllm/profllm/pkg/redact"
 )
 
 // Place is where a run lives: what every call of kubectl is told.
@@ -165,7 +166,7 @@ func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, 
 		err = fmt.Errorf("the answer is longer than %d MiB", mostAnswer>>20)
 	}
 	if err != nil {
-		return &CommandError{Argv: argv, Stderr: stderr.String(), Err: err}
+		return &CommandError{Argv: argv, Stderr: redact.Complaint(stderr.String(), cmd.Env), Err: err}
 	}
 	return nil
 }

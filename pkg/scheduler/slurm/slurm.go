@@ -20,6 +20,7 @@ import (
 
 	"github.com/profllm/profllm/pkg/capture"
 	"github.com/profllm/profllm/pkg/lazyregexp"
+	"github.com/profllm/profllm/pkg/redact"
 	"github.com/profllm/profllm/pkg/run"
 )
 
@@ -113,7 +114,7 @@ func (s *Slurm) commandWith(ctx context.Context, environ []string, argv ...strin
 		err = stdout.Err()
 	}
 	if err != nil {
-		return stdout.String(), &CommandError{Argv: argv, Stderr: stderr.String(), Err: err}
+		return stdout.String(), &CommandError{Argv: redact.Words(argv), Stderr: redact.Complaint(stderr.String(), environ), Err: err}
 	}
 	return stdout.String(), nil
 }
