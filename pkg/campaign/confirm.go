@@ -39,7 +39,7 @@ func (c *Client) PlanPairs(ctx context.Context, of Pairs, f Options) (*Planned, 
 	if k.Pairs == 0 {
 		k.Pairs = defaultPairs(len(of.Metrics))
 	}
-	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string][]byte{},
+	p := &Planned{Scenario: of.First, Simulated: f.Simulate, Definitions: map[string]run.Copy{},
 		Confirm: &run.Confirmation{Pairs: k.Pairs, Metrics: of.Metrics}}
 	if f.Time.IsZero() {
 		p.again = func() (*Planned, error) { return c.silent().PlanPairs(ctx, of, f) }
@@ -116,7 +116,7 @@ func (b *pairing) add(ctx context.Context, i int, arg string) error {
 		return err
 	}
 	fmt.Fprintf(b.digest, "%s %q\n", d.files.Digest(), d.test.ID)
-	for name, data := range d.files.Copies(d.system.Source) {
+	for name, data := range d.files.Copies(fileOf(d.system)) {
 		b.p.Definitions[path.Join(planner.Sides[i], name)] = data
 	}
 	return nil

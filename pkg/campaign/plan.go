@@ -73,7 +73,7 @@ type Planned struct {
 	Batches     []run.PrintedBatch
 	Continued   string // the execution whose sweeps go on here
 	Skipped     []run.Skipped
-	Definitions map[string][]byte
+	Definitions map[string]run.Copy
 	Missing     []stage.Item // images that the plans expect in files, and that are not there
 	Confirm     *run.Confirmation
 	Speed       int // of the rehearsal that a lock is of; 0: nothing is said
@@ -128,7 +128,7 @@ func (c *Client) Plan(ctx context.Context, file string, f Options) (*Planned, er
 		return nil, err
 	}
 	p := &Planned{
-		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(sys.Source),
+		Scenario: file, Name: s.Name, Digest: defs.Digest(), Definitions: defs.Copies(fileOf(sys)),
 		Root: planner.Root(s, o), Created: o.Created, Simulated: f.Simulate,
 		Standalone: sys.Standalone(), Kubernetes: sys.Kube() != nil, Held: held,
 		Launcher: o.Launcher, Single: o.Single, WorkDir: o.WorkDir, staging: c.staging(file, f),

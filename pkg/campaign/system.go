@@ -229,3 +229,8 @@ func (c *Client) fits(plans []*plan.Plan, f Options, held *Held) error {
 	}
 	return nil
 }
+
+// fileOf is the file that a system was read from.
+func fileOf(sys *config.System) scenario.File {
+	return scenario.File{Name: sys.Pos.File, Data: sys.Source}
+}

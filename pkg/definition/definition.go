@@ -180,15 +180,24 @@ func (d *Files) Digest() string {
 }
 
 // Copies are the files as they are kept with the results, by path below the folder.
-func (d *Files) Copies(system []byte) map[string][]byte {
-	files := map[string][]byte{run.ScenarioCopy: d.Top.Data, run.SystemCopy: system}
+func (d *Files) Copies(system scenario.File) map[string]run.Copy {
+	files := map[string]run.Copy{run.ScenarioCopy: copyOf(d.Top), run.SystemCopy: copyOf(system)}
 	for dir, list := range map[string][]scenario.File{"tests": d.Tests, "hook": d.Hooks.Scenarios,
 		"hook/test": d.Hooks.Tests} {
 		for _, f := range list {
-			files[path.Join(dir, f.Below, filepath.Base(f.Name))] = f.Data
+			files[path.Join(dir, f.Below, filepath.Base(f.Name))] = copyOf(f)
 		}
 	}
 	return files
+}
+
+// copyOf is a file for a run, which nobody can read there who cannot read it here.
+func copyOf(f scenario.File) run.Copy {
+	c := run.Copy{Data: f.Data, Mode: 0o644}
+	if info, err := os.Stat(f.Name); err == nil && info.Mode().IsRegular() {
+		c.Mode &= info.Mode().Perm() | 0o600
+	}
+	return c
 }
 
 // folder is the first of the names below dir that is a folder, or "".

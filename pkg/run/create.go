@@ -57,12 +57,12 @@ func Create(root string, s Scenario, runs []Printed, batches []PrintedBatch) (er
 	if s.Runs, err = fillAll(root, temp, runs, batches); err != nil {
 		return err
 	}
-	for name, data := range s.Definitions {
+	for name, kept := range s.Definitions {
 		file := filepath.Join(temp, DefinitionDir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-		if err := WriteFile(file, data, 0o644); err != nil {
+		if err := WriteFile(file, kept.Data, kept.Mode); err != nil {
 			return err
 		}
 	}

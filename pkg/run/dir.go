@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,7 +190,13 @@ type Scenario struct {
 
 	Confirm *Confirmation `json:"confirm,omitempty"` // nil for anything else
 
-	Definitions map[string][]byte `json:"-"` // copies of the files, by their names below DefinitionDir
+	Definitions map[string]Copy `json:"-"` // copies of the files, by their names below DefinitionDir
+}
+
+// Copy is that of a definition file.
+type Copy struct {
+	Data []byte
+	Mode fs.FileMode
 }
 
 // Confirmation is what was decided about two tests before they ran in turns.
