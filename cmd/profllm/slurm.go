@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/definition"
 	"github.com/profllm/profllm/pkg/document"
 	"github.com/profllm/profllm/pkg/dryrun"
+	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/quantity"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/terminal"
@@ -89,11 +91,32 @@ func (a *app) printPlans(p *campaign.Planned, format string) error {
 		if err := enc.Encode(dryrun.Documents(p)); err != nil {
 			return err
 		}
-	} else {
-		// scripts have no colours
-		dryrun.Write(out, p, format == "text", terminal.Screen{Width: a.screenOf(a.stdout).Width})
+		return out.Flush()
 	}
-	return out.Flush()
+	// scripts have no colours
+	screen := terminal.Screen{Width: a.screenOf(a.stdout).Width}
+	if format == "text" {
+		dryrun.Write(out, p, true, screen)
+		return out.Flush()
+	}
+	var text bytes.Buffer
+	whole := bufio.NewWriter(&text)
+	dryrun.Write(whole, p, false, screen)
+	return errors.Join(whole.Flush(), a.exact(text.Bytes()))
+}
+
+// exact prints what a program is to read: the very bytes, but on a terminal, which would obey some of them.
+func (a *app) exact(text []byte) error {
+	to := a.stdout
+	if !isTerminal(terminal.Below(to)) {
+		if shown, ok := to.(*printable.Writer); ok {
+			to = shown.Unwrap()
+		}
+	} else if printable.Text(string(text)) != string(text) {
+		a.logf("note: characters that a terminal obeys are written out, such as \\u001b; a file or a pipe gets the very text")
+	}
+	_, err := to.Write(text)
+	return err
 }
 
 func (a *app) testOnly(ctx context.Context, what string, script []byte) error {
