@@ -331,6 +331,35 @@ func TestNightlyStuckJob(t *testing.T) {
 	require.Len(t, c.jobs(), 4)
 }
 
+// A call that dies between two submissions loses nothing: the next one submits the rest, though the first job
+// runs.
+func TestNightlyDiesBetweenSubmissions(t *testing.T) {
+	t.Parallel()
+	c := newCronJob(t)
+	sbatch := filepath.Join(c.slurm, "sbatch")
+	whole := readText(t, sbatch)
+	head, rest, _ := strings.Cut(whole, "\n")
+	dies := head + "\n" + fmt.Sprintf("if [ -d %s/ids/60 ]; then kill -9 $PPID; exit 1; fi\n", c.slurm) + rest
+	require.NoError(t, os.WriteFile(sbatch, []byte(dies), 0o755))
+	o := c.nightly()
+	require.Equal(t, -1, o.code, "it was killed: %s", o.stderr)
+	require.Len(t, c.jobs(), 1)
+
+	require.NoError(t, os.WriteFile(sbatch, []byte(whole), 0o755))
+	o = c.nightly()
+	require.Equal(t, exitOK, o.code, o.stderr)
+	requireLines(t, o.stdout, `nightly demo: submitted results/demo_\S+; no night is over yet`)
+	require.Len(t, c.jobs(), 2)
+	roots, err := filepath.Glob(filepath.Join(c.dir, "results/demo_*"))
+	require.NoError(t, err)
+	require.Len(t, roots, 1, "it is the same night")
+
+	o = c.nightly()
+	require.Equal(t, exitOK, o.code, o.stderr)
+	require.Contains(t, o.stdout, "nothing was submitted")
+	require.Len(t, c.jobs(), 2)
+}
+
 func TestNightlyTolerance(t *testing.T) {
 	t.Parallel()
 	c := newCronJob(t)

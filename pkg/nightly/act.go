@@ -107,7 +107,7 @@ func (a Act) act(ctx context.Context, p *campaign.Planned, o *Outcome) error {
 	submitErr := error(nil)
 	if open.Stuck != nil { // no later night would be submitted either
 		submitErr = &campaign.Error{Kind: campaign.NotSubmitted, Err: open.Stuck}
-	} else if open.Text != "" {
+	} else if open.Text != "" && !a.interrupted(p) {
 		o.Act = open.Text + "; nothing was submitted"
 	} else if submitErr = a.submit(p, o); submitErr != nil && ctx.Err() != nil {
 		return submitErr
@@ -127,6 +127,13 @@ func (a Act) act(ctx context.Context, p *campaign.Planned, o *Outcome) error {
 		nights = slices.DeleteFunc(nights, func(n Night) bool { return n.Root == o.Root })
 	}
 	return errors.Join(submitErr, a.judge(nights, o))
+}
+
+// interrupted reports whether a submission of these definitions was: some jobs of such a night may run, and
+// the others were never submitted.
+func (a Act) interrupted(p *campaign.Planned) bool {
+	root, err := a.Client.Unfinished(p)
+	return err == nil && root != ""
 }
 
 // submit goes on with an interrupted night, or begins one.
