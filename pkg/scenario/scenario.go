@@ -519,6 +519,9 @@ func checkHome(path string, v *source.Value, c *source.Complaints) {
 			c.Add(source.Errorf(v.Pos, "%s is %q, but ~ is not expanded", path, x).Hintf("write the whole path"))
 		}
 	case *source.Table:
+		if strings.HasPrefix(path, "extra_env_vars.") { // where a variable comes from, which is read elsewhere
+			return
+		}
 		for _, key := range x.Keys() {
 			checkHome(path+"."+key, x.Get(key), c)
 		}
