@@ -74,14 +74,25 @@ func Parse(name string, data []byte) (*source.Table, error) {
 	return source.Parse(name, data)
 }
 
-// document is what a whole file says; v is nil for null.
+// null is the value that JSON and YAML have and TOML has not: somebody wrote that there is none. It is not as
+// good as nothing, for which most keys have a default.
+type null struct{}
+
+func (null) String() string { return "null" }
+
+func isNull(v *source.Value) bool {
+	_, is := v.Any.(null)
+	return is
+}
+
+// document is what a whole file says.
 func document(v *source.Value, pos source.Pos) (*source.Table, error) {
+	if t, ok := v.Any.(*source.Table); ok {
+		t.Pos = pos
+		return t, nil
+	}
 	what := "null"
-	if v != nil {
-		if t, ok := v.Any.(*source.Table); ok {
-			t.Pos = pos
-			return t, nil
-		}
+	if !isNull(v) {
 		what = v.Describe()
 	}
 	return nil, source.Errorf(pos, "an experiment must be a table of keys, not %s", what)
@@ -95,6 +106,7 @@ func Is(t *source.Table) bool {
 // Scenario is the scenario that runs an experiment.
 func Scenario(t *source.Table) (*source.Table, error) {
 	var c source.Complaints
+	t = withOwnDefaults(withoutNulls(unwrapped(t, &c), &c))
 	file := filepath.Base(t.Pos.File)
 	name := text(t, nameKey, strings.TrimSuffix(file, filepath.Ext(file)), &c)
 	test, args := source.NewTable(t.Pos), source.NewTable(t.PosOf(serverKey))

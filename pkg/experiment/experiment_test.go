@@ -29,6 +29,8 @@ kv_transfer_config = { kv_role = "kv_both" }
 
 [benchmark]
 num_prompts = 24
+random-output-len = 32
+max_concurrency = "none"
 request_rate = "inf"
 goodput = ["ttft:200", "tpot:20"]
 
@@ -42,7 +44,6 @@ name: tiny
 client: profllm
 time_limit: 10m
 image: vllm/vllm-openai:v0.11.0
-anything: ~
 server: &server
   model: m
   serve_wait_seconds: 60
@@ -52,17 +53,19 @@ server: &server
   kv_transfer_config: {kv_role: kv_both}
 benchmark:
   num_prompts: 24
+  random-output-len: 32
+  max_concurrency: ~
   request_rate: .inf
   goodput: ["ttft:200", "tpot:20"]
 env:
   HF_HUB_OFFLINE: "1"
 `
 
-const inJSON = `{"suite": "baseline", "name": "tiny", "client": "profllm", "time_limit": "10m", "anything": null,
+const inJSON = `{"suite": "baseline", "name": "tiny", "client": "profllm", "time_limit": "10m",
  "image": "vllm/vllm-openai:v0.11.0",
  "server": {"model": "m", "serve_wait_seconds": 60, "tensor_parallel_size": 2, "enforce_eager": true,
 	"gpu_memory_utilization": 0.5, "kv_transfer_config": {"kv_role": "kv_both"}},
- "benchmark": {"num_prompts": 24, "request_rate": Infinity, "goodput": ["ttft:200", "tpot:20"]},
+ "benchmark": {"num_prompts": 24, "random-output-len": 32, "max_concurrency": null, "request_rate": Infinity, "goodput": ["ttft:200", "tpot:20"]},
  "env": {"HF_HUB_OFFLINE": "1"}}
 `
 
@@ -77,7 +80,10 @@ test_template_name = "vllm"
 time_limit = "10m"
 [Tests.bench_cmd_args]
 goodput = ["ttft:200", "tpot:20"]
+max_concurrency = "none"
 num_prompts = 24
+random-output-len = 32
+random_input_len = 1024
 request_rate = "inf"
 [Tests.cmd_args]
 docker_image_url = "vllm/vllm-openai:v0.11.0"
@@ -118,7 +124,8 @@ func TestForms(t *testing.T) {
 func TestShort(t *testing.T) {
 	for text, want := range map[string]string{
 		"[server]\nmodel = \"m\"\n": "name = \"short\"\n\n[[Tests]]\ndescription = \"experiment short\"\nid = \"short\"\nname = \"short\"\n" +
-			"test_template_name = \"vllm\"\n[Tests.cmd_args]\nmodel = \"m\"\n",
+			"test_template_name = \"vllm\"\n[Tests.bench_cmd_args]\nmax_concurrency = \"none\"\nnum_prompts = 1000\n" +
+			"random_input_len = 1024\nrandom_output_len = 128\n[Tests.cmd_args]\nmodel = \"m\"\n",
 		"engine = 'sglang'\n[benchmark]\n[server.prefill]\nx = 1\n[server.decode]\n[evaluation]\n": "name = \"short\"\n\n[[Tests]]\ndescription = \"experiment short\"\n" +
 			"id = \"short\"\nname = \"short\"\ntest_template_name = \"sglang\"\n[Tests.bench_cmd_args]\n[Tests.cmd_args]\n[Tests.cmd_args.decode]\n" +
 			"[Tests.cmd_args.prefill]\nx = 1\n[Tests.semantic_eval_cmd_args]\n",
@@ -131,6 +138,63 @@ func TestShort(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(data))
 	}
+}
+
+// null is never "not given": it means none, or is refused.
+func TestNulls(t *testing.T) {
+	read := func(text string) (*source.Table, error) {
+		top, err := Parse("x.yaml", []byte(text))
+		require.NoError(t, err)
+		return Scenario(top)
+	}
+	s, err := read("server: {model: m, quantization: null, max-model-len: ~}\nbenchmark:\n  max-concurrency:\n  dataset_name: sharegpt\n")
+	require.NoError(t, err)
+	tests := s.Get("Tests").Any.([]*source.Value)[0].Any.(*source.Table)
+	require.Equal(t, map[string]any{"quantization": "None", "max-model-len": "None"}, tests.Table("cmd_args").Table("decode").Plain())
+	require.Equal(t, map[string]any{"max-concurrency": "none", "dataset_name": "sharegpt", "num_prompts": int64(1000)},
+		tests.Table("bench_cmd_args").Plain(), "lengths of random prompts do not apply")
+	for text, want := range map[string]string{
+		"server: {model: m}\nevaluation:\n":                              "x.yaml:2:1: evaluation is null\n\thint: remove it, or write a value, such as {}",
+		"server: {model: ~}\n":                                           "server.model is null",
+		"server: {model: m, compilation_config: {mode: ~}}\n":            "server.compilation_config.mode is null",
+		"engine: sglang\nserver: {model_path: m, tp_size: null}\n":       "server.tp_size is null",
+		"server: {model: m}\nbenchmark: {num_prompts: null}\n":           "benchmark.num_prompts is null",
+		"server: {model: m}\nenv: {A: }\n":                               "env.A is null",
+		"server: {model: m}\nbenchmark: ~\n":                             "benchmark is null",
+		"server: {model: m, decode: {block_size: 1}, prefill: {x: ~}}\n": "",
+	} {
+		_, err := read(text)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// The experiment of a record, or one below config, runs as by itself.
+func TestRecordsAreExperiments(t *testing.T) {
+	plain := `{"suite": "base", "server": {"model": "m", "max_num_seqs": 4}, "benchmark": {"num_prompts": 8, "max_concurrency": null}}`
+	var all []string
+	for _, text := range []string{plain, `{"suite": "base", "config": {"server": {"model": "m", "max_num_seqs": 4},
+		"benchmark": {"num_prompts": 8, "max_concurrency": null}}}`,
+		`{"run_id": "exp_20260101_000000_abcdef", "suite": "base", "timestamp": "2026-01-01T00:00:00Z", "duration": 12.5,
+		"config": {"server": {"model": "m", "max_num_seqs": 4}, "benchmark": {"num_prompts": 8, "max_concurrency": null}},
+		"results": {"request_throughput": 1.5, "p95_ttft_ms": null}, "system": {}, "profiling": {"enabled": false}, "status": "completed"}`} {
+		top, err := Parse("x.json", []byte(text))
+		require.NoError(t, err)
+		s, err := Scenario(top)
+		require.NoError(t, err)
+		data, err := TOML(s)
+		require.NoError(t, err)
+		all = append(all, string(data))
+	}
+	require.Equal(t, all[0], all[1])
+	require.Equal(t, all[0], all[2])
+	top, err := Parse("x.json", []byte(`{"server": {"a": 1}, "config": {"server": {"b": 1}}}`))
+	require.NoError(t, err)
+	_, err = Scenario(top)
+	require.ErrorContains(t, err, "server stands twice")
 }
 
 // A merge brings keys that the table itself does not have, the first of several before the next.

@@ -38,7 +38,7 @@ type jsonReader struct {
 	values int
 }
 
-// value reads the next value; nil for null.
+// value reads the next value.
 func (r *jsonReader) value(depth int) (*source.Value, error) {
 	kind := r.Kind()
 	line, col := r.Place()
@@ -54,7 +54,7 @@ func (r *jsonReader) value(depth int) (*source.Value, error) {
 		list := []*source.Value{}
 		err = r.List(func() error {
 			one, err := r.value(depth + 1)
-			if err == nil && one == nil {
+			if err == nil && isNull(one) {
 				err = source.Errorf(v.Pos, "a list has no empty elements")
 			}
 			list = append(list, one)
@@ -66,7 +66,8 @@ func (r *jsonReader) value(depth int) (*source.Value, error) {
 		text, err = r.Value()
 		v.Any = text.Str
 	case pyjson.Null:
-		return nil, r.Skip()
+		v.Any = null{}
+		return v, r.Skip()
 	default:
 		v.Any, err = r.word(v.Pos)
 	}
@@ -84,9 +85,8 @@ func (r *jsonReader) table(pos source.Pos, depth int) (*source.Table, error) {
 			return err
 		case t.Has(key):
 			return source.Errorf(at, "%q stands twice, first at %s", key, t.PosOf(key))
-		case v != nil: // null is as good as nothing
-			t.Set(key, v)
 		}
+		t.Set(key, v)
 		return nil
 	})
 	return t, err

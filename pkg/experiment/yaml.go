@@ -64,7 +64,7 @@ func (r *yamlReader) pos(n *yaml.Node) source.Pos {
 	return source.Pos{File: r.file, Line: n.Line, Col: n.Column}
 }
 
-// value converts a node; nil for null.
+// value converts a node.
 func (r *yamlReader) value(n *yaml.Node, depth int) (*source.Value, error) {
 	if r.values++; r.values > mostValues || depth > limit.Depth {
 		return nil, source.Errorf(r.pos(n), "more than %d values, or more than %d levels", mostValues, limit.Depth)
@@ -83,7 +83,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (*source.Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			if one == nil {
+			if isNull(one) {
 				return nil, source.Errorf(r.pos(item), "a list has no empty elements")
 			}
 			list = append(list, one)
@@ -92,7 +92,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (*source.Value, error) {
 	default:
 		v.Any, err = r.scalar(n)
 	}
-	if err != nil || v.Any == nil {
+	if err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -117,7 +117,7 @@ func (r *yamlReader) table(n *yaml.Node, depth int) (*source.Table, error) {
 			return nil, source.Errorf(r.pos(key), "a key must be a word")
 		case own.Has(key.Value):
 			return nil, source.Errorf(r.pos(key), "%q stands twice, first at %s", key.Value, own.PosOf(key.Value))
-		case v != nil: // null is as good as nothing
+		default:
 			v.Pos = r.pos(key)
 			own.Set(key.Value, v)
 		}
@@ -129,17 +129,12 @@ func (r *yamlReader) table(n *yaml.Node, depth int) (*source.Table, error) {
 func mergedTable(v *source.Value, pos source.Pos) (*source.Table, error) {
 	var all *source.Table
 	list := []*source.Value{v}
-	if v != nil {
-		if several, ok := v.Any.([]*source.Value); ok {
-			list = several
-		}
+	if several, ok := v.Any.([]*source.Value); ok {
+		list = several
 	}
 	for _, one := range list {
-		var t *source.Table
-		if one != nil {
-			t, _ = one.Any.(*source.Table)
-		}
-		if t == nil {
+		t, ok := one.Any.(*source.Table)
+		if !ok {
 			return nil, source.Errorf(pos, "<< merges tables only")
 		}
 		all = source.Merge(t, all)
@@ -147,11 +142,11 @@ func mergedTable(v *source.Value, pos source.Pos) (*source.Table, error) {
 	return all, nil
 }
 
-// scalar is a word as its tag says; nil for null.
+// scalar is a word as its tag says.
 func (r *yamlReader) scalar(n *yaml.Node) (any, error) {
 	switch n.ShortTag() {
 	case "!!null":
-		return nil, nil
+		return null{}, nil
 	case "!!bool":
 		var b bool
 		err := n.Decode(&b)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profllm/profllm/pkg/experiment"
 	"github.com/profllm/profllm/pkg/lazyregexp"
 	"github.com/profllm/profllm/pkg/shell"
 	"github.com/profllm/profllm/pkg/source"
@@ -376,13 +377,9 @@ func (s *Sweep) point(item Item, id string) (*Point, error) {
 func (s *Sweep) base() *source.Table {
 	t := s.bench.options.Without(fixed...).Without(s.unset...)
 	pos := s.bench.Pos
-	for _, d := range []struct {
-		key   string
-		value any
-	}{{"num_prompts", int64(defaultPrompts)}, {"random_input_len", int64(1024)}, {"random_output_len", int64(128)},
-		{maxConcurrency, "none"}} {
-		if !t.Has(d.key) {
-			t.Set(d.key, &source.Value{Pos: pos, Any: d.value})
+	for _, d := range experiment.ClientDefaults {
+		if !t.Has(d.Key) {
+			t.Set(d.Key, &source.Value{Pos: pos, Any: d.Value})
 		}
 	}
 	if model, ok := s.bench.options.Get("model").Text(); ok && s.servedName(model) && !t.Has("served_model_name") {

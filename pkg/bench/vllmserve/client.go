@@ -57,6 +57,7 @@ func limited(t *source.Table) *source.Table {
 type flag struct {
 	key   string
 	value int
+	given bool // by the user
 }
 
 // New decodes the table. client is "vllm" (the default) or "profllm".
@@ -140,7 +141,7 @@ func (l *Load) numbers(cfg Config, known *source.Table) error {
 				c.Addf(v.Pos, "bench_cmd_args.%s is %d, must be 1 or more", f.key, n)
 			}
 		}
-		l.flags = append(l.flags, flag{f.key, n})
+		l.flags = append(l.flags, flag{f.key, n, f.v != nil})
 	}
 	return c.Err()
 }
@@ -192,7 +193,9 @@ func (l *Load) Options() map[string]any {
 		m["max_concurrency"] = unlimited
 	}
 	for _, f := range l.flags {
-		m[f.key] = f.value
+		if f.given || l.random() || !strings.HasPrefix(f.key, "random_") {
+			m[f.key] = f.value
+		}
 	}
 	return m
 }
@@ -252,6 +255,12 @@ func (l *Load) endsItself() bool {
 		_ = json.Unmarshal([]byte(text), &body) // what is no object is refused elsewhere
 	}
 	return body["ignore_eos"] == false
+}
+
+// random reports whether the lengths of random prompts apply.
+func (l *Load) random() bool {
+	dataset, named := l.get("dataset_name").Text()
+	return !named || strings.HasPrefix(dataset, "random")
 }
 
 // wholeFile reports whether num_prompts can be -1, which takes every entry of the data set.
