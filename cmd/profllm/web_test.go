@@ -89,8 +89,6 @@ func TestWebInline(t *testing.T) {
 
 // Measured, simulated, accelerated and profiled runs together are told apart in every view, chart and export of
 // the page, and in a report's page.
-//
-// covers: SM-7
 func TestWebLabels(t *testing.T) {
 	needWeb(t)
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// covers: SEC-3
+// A redirect to another server is an error that names both, and nothing is sent there.
 func TestSameOriginOnly(t *testing.T) {
 	var asked []string
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ var clients = map[string]string{
 	"load.Options.source": "downloads public files, without credentials: their hosts redirect to others",
 }
 
-// covers: SEC-3
+// Headers and credentials go only to the server that was named.
 func TestClientsStayWithTheirServer(t *testing.T) {
 	used := map[string]bool{}
 	for pkg, list := range sources(t) {

@@ -36,7 +36,7 @@ var followers = map[string]string{
 // standIns take the place of other programs, which do the same, or are helpers of tests.
 var standIns = []string{"sim", "standin", "slurmtest", "kubetest", "pgtest", "reporttest"}
 
-// covers: SEC-2
+// A link in a folder that others can write leads no write to a file of this user.
 func TestWritesFollowNoLink(t *testing.T) {
 	used := map[string]bool{}
 	for pkg, list := range sources(t) {

@@ -43,7 +43,7 @@ var sharedNames = map[string]string{
 // sharing are the ways to a folder that users share.
 var sharing = []string{"os.TempDir", "os.MkdirTemp", "os.CreateTemp"}
 
-// covers: SEC-1
+// A name in a folder that users share may be taken by another user first.
 func TestSharedNames(t *testing.T) {
 	used := map[string]bool{}
 	for pkg, list := range sources(t) {
