@@ -82,6 +82,9 @@ func (s *Store) Each(ctx context.Context, visit func(*Run) error) error {
 
 // Count is the number of runs.
 func (s *Store) Count(ctx context.Context) (n int, err error) {
+	if err := s.sql.inPlace(); err != nil {
+		return 0, err
+	}
 	err = s.read.QueryRowContext(ctx, "SELECT count(*) FROM benchmark_runs").Scan(&n)
 	return n, err
 }

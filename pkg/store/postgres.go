@@ -20,6 +20,8 @@ import (
 // postgres keeps a store in a database of PostgreSQL, which several machines may use.
 type postgres struct{ url string }
 
+func (*postgres) inPlace() error { return nil }
+
 func (*postgres) kind() string { return "postgres" }
 
 // withoutPassword is a URL as messages may have it.

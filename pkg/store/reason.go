@@ -21,6 +21,8 @@ func Reason(err error) string {
 	var number syscall.Errno
 	unreachable := errors.As(err, new(*pgconn.ConnectError))
 	switch {
+	case errors.Is(err, ErrReplaced):
+		return "the file of the store was removed or replaced while the server used it"
 	case (*sqlite)(nil).full(err) || (*postgres)(nil).full(err):
 		return "the store has no room"
 	case errors.As(err, &refused):

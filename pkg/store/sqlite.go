@@ -26,7 +26,12 @@ import (
 // sqlite keeps a store in a file. Changes go to a log beside it (WAL), so that readers and a
 // writer do not wait for each other, and each is on disk before it is acknowledged
 // (synchronous=FULL): a batch of records costs one fsync.
-type sqlite struct{ file string }
+type sqlite struct {
+	file string
+
+	mu   sync.Mutex
+	seen map[string]fs.FileInfo // the file and its log as they were opened, by name
+}
 
 func (*sqlite) kind() string { return "sqlite" }
 
@@ -90,6 +95,27 @@ func (d *sqlite) open(ctx context.Context, s *Store, o Options) error {
 		_, err = s.write.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", application))
 	}
 	return err
+}
+
+// inPlace is an error if the file or its log was removed or replaced since it was opened: what is written then goes
+// into a file that nobody finds again.
+func (d *sqlite) inPlace() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range []string{d.file, d.file + "-wal"} {
+		now, err := os.Stat(name)
+		was, known := d.seen[name]
+		switch {
+		case err == nil && !known:
+			if d.seen == nil {
+				d.seen = map[string]fs.FileInfo{}
+			}
+			d.seen[name] = now
+		case known && (err != nil || !os.SameFile(was, now)):
+			return fmt.Errorf("%w: %s", ErrReplaced, name)
+		}
+	}
+	return nil
 }
 
 // look refuses what is no file of SQLite before SQLite sees it.

@@ -59,9 +59,15 @@ type dialect interface {
 	// grouped counts runs by each of some sets of columns, ni, ti and ki: as a number whose bit of the set is 0,
 	// the last that of the lowest bit, the values of the set, and how many runs there are.
 	grouped(runs expr, sets []set) expr
+	// inPlace is an error if the database is not any more where others look for it.
+	inPlace() error
 	size(ctx context.Context, s *Store) (int64, error)
 	check(ctx context.Context, s *Store) ([]string, error)
 }
+
+// ErrReplaced says that the file of a store was removed or replaced while it was in use.
+var ErrReplaced = errors.New("the file of the store was removed or replaced while this program used it: what it writes is lost\n\t" +
+	"hint: put the file back, or start this program again; then repeat what was refused")
 
 // Open opens the store at a place, the name of a file or postgres://…, and brings its
 // tables up to this release.
@@ -79,6 +85,9 @@ func Open(ctx context.Context, place string, o Options) (*Store, error) {
 	err := s.sql.open(ctx, s, o)
 	if err == nil {
 		err = s.migrate(ctx)
+	}
+	if err == nil {
+		err = s.sql.inPlace()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", s.place, err), s.Close())
@@ -143,7 +152,15 @@ func (s *Store) change(ctx context.Context, do func(*change) error) error {
 			return s.hinted(err)
 		}
 	}
-	return s.hinted(tx.Commit())
+	return s.committed(tx)
+}
+
+// committed ends a transaction: all of it is on disk, where others find it, when the error is nil.
+func (s *Store) committed(tx *sql.Tx) error {
+	if err := tx.Commit(); err != nil {
+		return s.hinted(err)
+	}
+	return s.sql.inPlace()
 }
 
 // begin begins a transaction. A connection may have ended while nobody used it, with the server that was
