@@ -35,16 +35,22 @@ func TestRehearsedTimes(t *testing.T) {
 	dirs, _ := rehearsePlanted(t, t.TempDir(), cases)
 	for i, p := range cases {
 		v := readResult(t, dirs[i]).Validity
-		require.Subset(t, v.Words, p.words, "%+v: %s", p, failed(v))
+		said := func(word string) bool { return slices.Contains(v.Words, word) }
+		again := func() {
+			dirs, _ := rehearsePlanted(t, t.TempDir(), []planted{p})
+			v = readResult(t, dirs[0]).Validity
+		}
 		if len(p.words) > 0 {
+			for try := 0; try < 2 && !said(p.words[0]); try++ { // a busy client may start after its fault is over
+				again()
+			}
+			require.Subset(t, v.Words, p.words, "%+v: %s", p, failed(v))
 			continue
 		}
 		words := []string{"stalled", "times-impossible", "sends-lumped", "itl-bundled", "load-not-reached", "summary-differs",
 			"coarse-clock"}
-		said := func(word string) bool { return slices.Contains(v.Words, word) }
 		for try := 0; try < 2 && slices.ContainsFunc(words, said); try++ { // a busy machine reads late, for once
-			again, _ := rehearsePlanted(t, t.TempDir(), []planted{p})
-			v = readResult(t, again[0]).Validity
+			again()
 		}
 		for _, word := range words {
 			require.NotContains(t, v.Words, word, "%+v: %+v", p, v.Check(word))

@@ -307,7 +307,7 @@ func (s *System) check(t *source.Table) error {
 // checkPath refuses a path that no shell expands, and an output_path that no #SBATCH line takes (directive).
 func checkPath(pos source.Pos, key, path string, directive bool) error {
 	switch {
-	case source.OfHome(path):
+	case path == "~" || source.OfHome(path):
 		return source.Errorf(pos, "%s is %q, but ~ is not expanded", key, path).Hintf("write the whole path")
 	case strings.Contains(path, "$"):
 		return source.Errorf(pos, "%s is %q, but variables are not expanded", key, path).Hintf("write the whole path")

@@ -71,7 +71,7 @@ func (d *Server) refuses(r *http.Request) (status int, detail string) {
 	if !d.ours(r.Host) {
 		return http.StatusMisdirectedRequest, "the server does not answer for this host name; --host adds names"
 	}
-	if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+	if !isShortest(r.URL) {
 		return http.StatusBadRequest, "the path is not in its shortest form"
 	}
 	if writes(r.Method, r.URL.Path) {
@@ -85,7 +85,16 @@ func (d *Server) refuses(r *http.Request) (status int, detail string) {
 	if d.wantsToken(r.Method, r.URL.Path) && !authorized(r, d.opts.Token) {
 		return http.StatusUnauthorized, "this needs the server's token: Authorization: Bearer TOKEN"
 	}
+	if isUntyped(r) { // a page of another server can have a browser send that without asking
+		return http.StatusUnsupportedMediaType, "the request does not say what its body is; say Content-Type: application/json"
+	}
 	return 0, ""
+}
+
+// isUntyped reports whether a request has a body and does not say of what kind. Uploads look for themselves.
+func isUntyped(r *http.Request) bool {
+	return r.ContentLength != 0 && r.Method != http.MethodGet && r.Method != http.MethodHead &&
+		r.Header.Get("Content-Type") == "" && !strings.HasPrefix(r.URL.Path, uploads)
 }
 
 // wantsToken reports whether a request is answered only with the token.
@@ -97,6 +106,23 @@ func (d *Server) wantsToken(method, path string) bool {
 		return true
 	}
 	return d.opts.TokenForReads && !open(path)
+}
+
+// named are the paths below which the rest is one name, in which slashes and dots are written as %2F and %2E.
+var named = []string{"/api/filters/presets/", "/api/data/experiments/", "/api/export/traces/"}
+
+// isShortest reports whether nothing in a path leads back or nowhere. What is decided by a path is decided by
+// its beginning, so only a name may hold such a thing, as a part of itself.
+func isShortest(u *url.URL) bool {
+	escaped := u.EscapedPath()
+	if clean := path.Clean(escaped); clean != escaped && clean+"/" != escaped {
+		return false
+	}
+	if slices.ContainsFunc(named, func(p string) bool { return strings.HasPrefix(escaped, p) }) {
+		return true
+	}
+	clean := path.Clean(u.Path)
+	return clean == u.Path || clean+"/" == u.Path
 }
 
 // open reports whether a path says nothing of the store: that of the page's files, of the API's document, and of

@@ -255,7 +255,7 @@ func TestHomeFoldersAreRefused(t *testing.T) {
 		"[Tests.cmd_args]\ndocker_image_url='i'\n[Tests.cmd_args.decode]\nx=['~ada/a']": "s.toml:8:4: cmd_args.decode.x is",
 		"[Tests.bench_cmd_args]\ndataset_path='~/d.json'":                               "bench_cmd_args.dataset_path is",
 		"extra_container_mounts=['~/a:/a']":                                             "extra_container_mounts is",
-		"[Tests.extra_env_vars]\nHF_HOME='~'":                                           "extra_env_vars.HF_HOME is",
+		"[Tests.extra_env_vars]\nHF_HOME='~/hf'":                                        "extra_env_vars.HF_HOME is",
 	} {
 		_, err := load(t, "name='s'\n[[Tests]]\nid='a'\ntest_name='base'\n"+keys, testFile)
 		require.ErrorContains(t, err, want)

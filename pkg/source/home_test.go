@@ -7,7 +7,7 @@ import (
 )
 
 func TestOfHome(t *testing.T) {
-	for text, want := range map[string]bool{"~": true, "~/x": true, "~ada/x": true, "~ada": false, "~/a:/b": true, "~training.model": false,
+	for text, want := range map[string]bool{"~": false, "~/x": true, "~ada/x": true, "~ada": false, "~/a:/b": true, "~:/b": false, "~training.model": false,
 		"": false, "/~/x": false, "x~": false, "~~": false, "~ x": false, "~1": false} {
 		require.Equal(t, want, OfHome(text), text)
 	}

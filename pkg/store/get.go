@@ -82,11 +82,10 @@ func (s *Store) Each(ctx context.Context, visit func(*Run) error) error {
 
 // Count is the number of runs.
 func (s *Store) Count(ctx context.Context) (n int, err error) {
-	if err := s.sql.inPlace(); err != nil {
+	if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM benchmark_runs").Scan(&n); err != nil {
 		return 0, err
 	}
-	err = s.read.QueryRowContext(ctx, "SELECT count(*) FROM benchmark_runs").Scan(&n)
-	return n, err
+	return n, s.sql.inPlace()
 }
 
 // usedFields are those that runs have or had, by name.
