@@ -177,6 +177,9 @@ func TestRefusals(t *testing.T) {
 		{"eleven runs", "POST", "/api/data/compare", `{"runs": ["1","2","3","4","5","6","7","8","9","10","11"]}`, nil, 422, "10"},
 		{"a form of another page", "POST", "/api/filters/apply", "x=1",
 			[]string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "content type"},
+		{"a body of no kind", "POST", "/api/filters/apply", "{}", []string{"Content-Type", ""}, 415, "say Content-Type"},
+		{"a name that leads to a write", "DELETE", "/api/filters/presets/..%2F..%2Fupload%2Fraw", "", nil, 401, "Bearer"},
+		{"a name behind a name", "GET", "/api/data/experiments/..%2Fx/../../upload/raw", "", nil, 400, "shortest form"},
 		{"a write without the token", "POST", "/api/filters/presets", preset, nil, 401, "Bearer"},
 		{"a write with another token", "POST", "/api/filters/presets", preset,
 			[]string{"Authorization", "Bearer secret-of-the-serve"}, 401, "Bearer"},
@@ -204,6 +207,14 @@ func TestRefusals(t *testing.T) {
 	status, body = a.ask("GET", "/api/filters/presets", "")
 	require.Equal(t, 200, status)
 	require.Contains(t, string(body), `"mine"`)
+	for _, name := range []string{"a//b", "a/../b", "../x", "x/", "/x", "%2e%2e", "a?b#c", "ä ö"} {
+		named, err := json.Marshal(map[string]any{"name": name, "filter": map[string]any{"field": "gpu", "has": true}})
+		require.NoError(t, err)
+		status, body := a.ask("POST", "/api/filters/presets", string(named), bearer...)
+		require.Equal(t, 204, status, "%s: %s", name, body)
+		status, body = a.ask("DELETE", "/api/filters/presets/"+url.PathEscape(name), "", bearer...)
+		require.Equal(t, 204, status, "%s: %s", name, body)
+	}
 }
 
 // The filter of a URL counts, and one that is none is refused.

@@ -40,7 +40,7 @@ func (d *Server) addPresets() {
 		OperationID: "save-preset", Method: http.MethodPost, Path: "/api/filters/presets",
 		Summary: "Save a filter under a name; one of that name is replaced", DefaultStatus: http.StatusNoContent,
 	}, func(ctx context.Context, in *presetInput) (*struct{}, error) {
-		if strings.Trim(in.Body.Name, ".") == "" || strings.ContainsFunc(in.Body.Name, unicode.IsControl) {
+		if strings.Trim(in.Body.Name, "./") == "" || strings.ContainsFunc(in.Body.Name, unicode.IsControl) {
 			return nil, huma.Error422UnprocessableEntity("the name of a preset needs a letter, and has no control characters")
 		}
 		p := store.Preset{Name: in.Body.Name, Filter: in.Body.Filter, View: in.Body.View}

@@ -39,23 +39,19 @@ func CheckDir(dir string) error {
 	if top == "" {
 		return nil
 	}
-	info, err := os.Stat(top)
-	if err != nil {
-		return err
-	}
 	for below := path; ; below = filepath.Dir(below) {
-		if below != top {
-			if info, err = os.Lstat(below); errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if !info.IsDir() {
-				return fmt.Errorf("nothing is written into %s: %s is no directory but a %s", dir, below, kindOf(info))
-			}
-		} else if info, err = os.Stat(top); err != nil {
+		look := os.Lstat
+		if below == top { // a link to the whole is another name of it
+			look = os.Stat
+		}
+		info, err := look(below)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && below != top:
+			continue
+		case err != nil:
 			return err
+		case !info.IsDir():
+			return fmt.Errorf("nothing is written into %s: %s is no directory but a %s", dir, below, kindOf(info))
 		}
 		if owner := regular.Owner(info); owner != os.Geteuid() && !InJob {
 			return &ForeignError{below, owner}
