@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -107,6 +108,7 @@ func TestEveryVerbEndsAfterTERM(t *testing.T) {
 	t.Cleanup(func() { hole.Close() })
 	names := leaves(t)
 	require.Len(t, interrupted, len(names))
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // else the verbs ignore it where this test does, as below nohup
 	for _, name := range names {
 		args, known := interrupted[name]
 		require.True(t, known, name)
