@@ -163,12 +163,16 @@ func Open(dir string, o Options) (*Spool, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
+	whole, err := filepath.Abs(dir) // as errors name it, see plain
+	if err != nil {
+		return nil, err
+	}
 	ctx, release, err := lease.Hold(context.Background(), filepath.Join(dir, leaseDir), dir,
 		lease.Options{Now: o.Now, Limit: leaseLimit})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	s := &Spool{dir: dir, opts: o, wake: make(chan struct{}, 1), release: release,
+	s := &Spool{dir: whole, opts: o, wake: make(chan struct{}, 1), release: release,
 		held: func() error { return lease.Check(ctx) }, room: room{most: o.Room, jobs: map[string]held{}}}
 	if err := s.takeStock(); err != nil {
 		return nil, errors.Join(err, release())
