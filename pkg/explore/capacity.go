@@ -133,7 +133,7 @@ func keeps(load []*matched, limits []metric.Limit) (values []LimitedValue, ok bo
 	values = []LimitedValue{}
 	for _, l := range limits {
 		v, at := middle(load, l.Metric)
-		if at == nil || !l.Meets(v) {
+		if at == nil || !l.Meets(l.Metric.RealTime(v, records.KindOf(at.Result).Speed())) {
 			return nil, false
 		}
 		values = append(values, LimitedValue{l, v})

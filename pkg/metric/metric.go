@@ -38,6 +38,20 @@ type Metric struct {
 	of     func(*result.Result) *float64
 }
 
+// RealTime is what a value would be if simulated time had passed as fast as real time, not so many times faster:
+// limits are given in real time. A duration is longer then, and a rate lower.
+func (m Metric) RealTime(v float64, faster int) float64 {
+	switch {
+	case faster <= 1:
+		return v
+	case m.Unit == "ms" || m.Unit == "s":
+		return v * float64(faster)
+	case strings.HasSuffix(m.Unit, "/s"):
+		return v / float64(faster)
+	}
+	return v
+}
+
 // Value is what a run has for a metric: a number, or none, or one that must not
 // be shown.
 type Value struct {

@@ -87,3 +87,19 @@ func TestShown(t *testing.T) {
 		require.Equal(t, c.want, c.m.Shown(c.x))
 	}
 }
+
+// Limits are given in real time: what an accelerated rehearsal measured is turned into that.
+func TestRealTime(t *testing.T) {
+	at := func(key string, v float64, speed int) float64 {
+		m, err := metric.Find(key)
+		require.NoError(t, err)
+		return m.RealTime(v, speed)
+	}
+	require.InDelta(t, 610.0, at("p99_ttft_ms", 10, 61), 1e-9)
+	require.InDelta(t, 10.0, at("output_throughput", 610, 61), 1e-9)
+	require.InDelta(t, 10.0, at("request_throughput", 610, 61), 1e-9)
+	require.InDelta(t, 0.9, at("accuracy", 0.9, 61), 1e-9)
+	for _, speed := range []int{0, 1} {
+		require.InDelta(t, 10.0, at("p99_ttft_ms", 10, speed), 1e-9)
+	}
+}

@@ -145,7 +145,17 @@ func (l *Level) judge(limits []Limit) {
 
 // judgeLimit says whether runs keep a limit, and why not.
 func judgeLimit(l Limit, runs []*records.Run) (Standing, string) {
-	xs := numbersOf(l.Metric, runs)
+	var xs []float64
+	inReal := ""
+	for _, r := range runs {
+		speed := records.KindOf(r.Result).Speed()
+		if v := l.Metric.Of(r.Result).Number; v != nil {
+			xs = append(xs, l.Metric.RealTime(*v, speed))
+		}
+		if speed > 1 {
+			inReal = " in real time"
+		}
+	}
 	if len(xs) < len(runs) {
 		why := "absent"
 		if slices.ContainsFunc(runs, func(r *records.Run) bool { return l.Metric.Of(r.Result).Withheld }) {
@@ -161,6 +171,7 @@ func judgeLimit(l Limit, runs []*records.Run) (Standing, string) {
 	if low == high {
 		said = l.Metric.Key + " " + shortest(low)
 	}
+	said += inReal
 	switch said += ", not " + strings.TrimPrefix(l.String(), l.Metric.Key+" "); {
 	case l.Meets(low) && l.Meets(high):
 		return Keeps, ""
