@@ -22,6 +22,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/klauspost/compress/gzhttp"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/profllm/profllm/pkg/field"
 	"github.com/profllm/profllm/pkg/report"
@@ -55,7 +56,8 @@ type Server struct {
 	opts  Options
 	mux   *http.ServeMux
 	api   huma.API
-	slots chan struct{} // one for each upload that is being received
+	slots chan struct{}       // one for each upload that is being received
+	room  *semaphore.Weighted // of values in memory
 	// analyses has one for each analysis that is under way.
 	analyses chan struct{}
 	counts
@@ -70,7 +72,7 @@ func New(l *Live, o Options) *Server {
 	o.Patience = cmp.Or(o.Patience, timeLimit)
 	d := &Server{
 		store: l, opts: o, mux: http.NewServeMux(),
-		slots: make(chan struct{}, o.AtOnce), analyses: make(chan struct{}, mostAnalyses),
+		slots: make(chan struct{}, o.AtOnce), analyses: make(chan struct{}, mostAnalyses), room: semaphore.NewWeighted(mostAtOnce),
 	}
 	d.api = humago.New(d.mux, config(o.Version))
 	d.addHealth()

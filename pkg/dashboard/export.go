@@ -120,7 +120,8 @@ func (d *Server) exported(ctx context.Context, in *exportInput) (*query.Rows, []
 	if err := q.Check(); err != nil {
 		return nil, nil, refused(err)
 	}
-	return rows, fields, nil
+	rows.Limit = rowsOf(len(fields))
+	return rows, fields, d.reserve(ctx, rows)
 }
 
 // columns are the fields of the rows, all that any run has if none are named.

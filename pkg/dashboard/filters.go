@@ -76,6 +76,9 @@ func (d *Server) apply(ctx context.Context, in *applyInput) (*applyAnswer, error
 	if err := checked(&in.Body); err != nil {
 		return nil, err
 	}
+	if err := d.reserve(ctx, in.Body.Rows); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	got, err := d.store.Query(ctx, in.Body)
 	if err != nil {

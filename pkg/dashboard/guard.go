@@ -60,6 +60,8 @@ func (d *Server) guarded(next http.Handler) http.Handler {
 			ctx, cancel = context.WithTimeout(ctx, timeLimit)
 			defer cancel()
 		}
+		ctx, release := d.reserving(ctx)
+		defer release()
 		within := r.WithContext(ctx)
 		next.ServeHTTP(w, within)
 		r.Pattern = within.Pattern // for whoever counts

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/profllm/profllm/pkg/query"
 )
@@ -45,6 +46,40 @@ func limited(q *query.Query) error {
 
 // rowsOf is how many rows of so many fields may be in memory at once.
 func rowsOf(fields int) int { return max(1, min(query.MaxRows, mostCells/max(1, fields))) }
+
+// mostAtOnce is how many values the answers may have in memory that are computed or written at once: some 700 MB. An
+// export has a page of them until its reader has taken it, who may be slow.
+const mostAtOnce = 8 * mostCells
+
+// A reservation is the room that a request has for its values, until its answer is written.
+type reservation struct {
+	room   *semaphore.Weighted
+	values int64
+}
+
+type reservationKey struct{}
+
+// reserving gives a request room for its values, none yet. release gives it back.
+func (d *Server) reserving(ctx context.Context) (with context.Context, release func()) {
+	r := &reservation{room: d.room}
+	return context.WithValue(ctx, reservationKey{}, r), func() { r.room.Release(r.values) }
+}
+
+// reserve waits until there is room for the values of rows.
+func (d *Server) reserve(ctx context.Context, rows *query.Rows) error {
+	r, ok := ctx.Value(reservationKey{}).(*reservation)
+	if !ok || rows == nil || rows.Limit == 0 || r.values > 0 {
+		return nil
+	}
+	values := int64(min(rows.Limit*max(1, len(rows.Fields)), mostCells))
+	within, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	if r.room.Acquire(within, values) != nil {
+		return huma.Error503ServiceUnavailable("other requests for many rows are under way; try again")
+	}
+	r.values = values
+	return nil
+}
 
 // mostAnalyses is how many analyses run at once: each has up to 5,000 whole records in memory.
 const mostAnalyses = 4

@@ -2,49 +2,47 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/profllm/profllm/pkg/query"
 )
 
-// Few analyses run at once. One more waits for its turn, and says so if that does not come in time.
-func TestFewAnalysesAtOnce(t *testing.T) {
-	d := &Server{analyses: make(chan struct{}, mostAnalyses)}
-	began, free := make(chan struct{}), make(chan struct{})
-	do := analysed(d, func(context.Context, *int) (*int, error) {
-		began <- struct{}{}
-		<-free
-		return new(1), nil
-	})
-	ended := make(chan error, mostAnalyses+1)
-	start := func() {
-		go func() {
-			_, err := do(t.Context(), nil)
-			ended <- err
-		}()
-		<-began
+// The values in memory have a bound however many requests come, and readers take their time; small ones pass
+// beside large ones, and room is given back when the answer is written.
+func TestReservations(t *testing.T) {
+	d := &Server{room: semaphore.NewWeighted(mostAtOnce)}
+	large := &query.Rows{Limit: rowsOf(100), Fields: make([]string, 100)}
+	small := &query.Rows{Limit: 50, Fields: make([]string, 5)}
+	var releases []func()
+	for range mostAtOnce/mostCells - 1 {
+		ctx, release := d.reserving(t.Context())
+		releases = append(releases, release)
+		require.NoError(t, d.reserve(ctx, large))
+		require.NoError(t, d.reserve(ctx, large), "one request reserves once")
 	}
-	for range mostAnalyses {
-		start()
+	ctx, release := d.reserving(t.Context())
+	require.NoError(t, d.reserve(ctx, small))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	waiting, none := d.reserving(gone)
+	err := d.reserve(waiting, large)
+	var refused huma.StatusError
+	require.True(t, errors.As(err, &refused))
+	require.Equal(t, http.StatusServiceUnavailable, refused.GetStatus())
+	none()
+	release()
+	last, free := d.reserving(t.Context())
+	require.NoError(t, d.reserve(last, large))
+	free()
+	for _, release := range releases {
+		release()
 	}
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
-	defer cancel()
-	_, err := do(late, nil)
-	var status huma.StatusError
-	require.ErrorAs(t, err, &status)
-	require.Equal(t, http.StatusServiceUnavailable, status.GetStatus())
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	_, err = do(gone, nil)
-	require.ErrorAs(t, err, &status)
-	require.Equal(t, statusClosed, status.GetStatus())
-	close(free)
-	for range mostAnalyses {
-		require.NoError(t, <-ended)
-	}
-	start()
-	require.NoError(t, <-ended)
+	require.True(t, d.room.TryAcquire(mostAtOnce), "all of it is free again")
+	require.NoError(t, d.reserve(t.Context(), nil))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -53,13 +54,30 @@ func CheckDir(dir string) error {
 		case !info.IsDir():
 			return fmt.Errorf("nothing is written into %s: %s is no directory but a %s", dir, below, kindOf(info))
 		}
-		if owner := regular.Owner(info); owner != os.Geteuid() && !InJob {
+		if owner := regular.Owner(info); owner != os.Geteuid() && !InJob && !mapsOwners(below, owner) {
 			return &ForeignError{below, owner}
 		}
 		if below == top {
 			return nil
 		}
 	}
+}
+
+// mapsOwners reports whether a file system shows another owner for everybody's files, this user's too: NFS that does not
+// know the user, a share that was mounted for one user, sshfs. A new file there tells.
+func mapsOwners(dir string, owner int) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	name := fmt.Sprintf(".profllm-owner-%d-%d", os.Getpid(), rand.Int64())
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	info, err := f.Stat()
+	return errors.Join(err, f.Close(), root.Remove(name)) == nil && regular.Owner(info) == owner
 }
 
 // InJob is set by the program in a process that is a part of a run's own job.
