@@ -105,6 +105,21 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+// A strict server refuses a member that OpenAI's API does not have.
+func TestNoIgnoreEOS(t *testing.T) {
+	s := record(t, wholeResponse+answertest.CompletedEvent)
+	o := parse(t, "--model m --num-prompts 2 --random-input-len 4 --random-output-len 2 --backend openai-responses --no-ignore-eos "+
+		"--base-url "+s.URL)
+	_, err := Run(t.Context(), o, time.Now, io.Discard, io.Discard)
+	require.NoError(t, err)
+	require.Len(t, s.seen, 2)
+	for _, sent := range s.seen {
+		require.NotContains(t, sent.body, "ignore_eos")
+	}
+	o.IgnoreEOS = true
+	require.ErrorContains(t, o.Validate(), "--ignore-eos and --no-ignore-eos exclude each other")
+}
+
 func TestPoolingReportsWhatVLLMReports(t *testing.T) {
 	s := record(t, answertest.Embeddings, `{"data":[],"usage":{"prompt_tokens":7}}`)
 	o := parse(t,

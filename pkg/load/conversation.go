@@ -201,9 +201,9 @@ func (o *Options) fit(list []dataset.Conversation) []dataset.Conversation {
 
 // fullAnswers reports whether answers have the length that is asked for, whatever the model would
 // write: if the user wants that, or if the prompts are drawn or replay a trace, so that an answer has no
-// natural end.
+// natural end, and nobody says that the server refuses that.
 func (o *Options) fullAnswers() bool {
-	return o.IgnoreEOS || !o.pools() && o.FullAnswers() && o.ConversationFile == ""
+	return !o.NoIgnoreEOS && (o.IgnoreEOS || !o.pools() && o.FullAnswers() && o.ConversationFile == "")
 }
 
 // random returns random conversations. Only their first turns begin with the prefix, which the

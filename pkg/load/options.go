@@ -48,6 +48,7 @@ type Options struct {
 	Plots
 
 	IgnoreEOS          bool     `name:"ignore-eos" help:"Ask for full-length answers; always on for random prompts and timed_trace."`
+	NoIgnoreEOS        bool     `name:"no-ignore-eos" ours:"" help:"Never send ignore_eos, for servers that refuse it: answers may end earlier."`
 	ExtraBody          Object   `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request; replaces sampling flags."`
 	Logprobs           *int     `name:"logprobs" help:"Log probabilities per token."`
 	ChatTemplateKwargs Object   `name:"chat-template-kwargs" placeholder:"JSON" help:"JSON object of arguments for the model's chat template."`
@@ -224,6 +225,7 @@ func (o *Options) Validate() error {
 			bad = append(bad, fmt.Errorf(format, args...))
 		}
 	}
+	check(!o.IgnoreEOS || !o.NoIgnoreEOS, "--ignore-eos and --no-ignore-eos exclude each other")
 	check(!o.NeedsChat() || o.chat(), "this data set has tools in each request: use --backend openai-chat")
 	check(!o.Timed() || math.IsInf(o.RequestRate, 1) && o.RampUpStrategy == "",
 		"the trace says when requests are sent: leave out --request-rate and --ramp-up-strategy, or add "+

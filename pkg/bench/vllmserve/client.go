@@ -243,9 +243,12 @@ func (l *Load) Expect() plan.Expect {
 	return e
 }
 
-// endsItself reports whether the extra body lets answers end before their full length, which wins
-// over what the clients ask for.
+// endsItself reports whether an option, or the extra body, which wins over what the clients ask for, lets answers
+// end before their full length.
 func (l *Load) endsItself() bool {
+	if l.own && l.on("no_ignore_eos") {
+		return true
+	}
 	v := l.get("extra_body")
 	if v == nil {
 		return false
