@@ -197,6 +197,7 @@ func (k *Kube) kubeconfig(given string) (string, error) {
 		}
 	}
 	var files []string
+	there := false
 	for _, file := range filepath.SplitList(given) {
 		if file == "" {
 			continue
@@ -206,6 +207,12 @@ func (k *Kube) kubeconfig(given string) (string, error) {
 			return "", err
 		}
 		files = append(files, file)
+		_, err = os.Stat(file)
+		there = there || err == nil
+	}
+	if len(files) > 0 && !there {
+		return "", fmt.Errorf("there is no kubeconfig %s\n\thint: name another one with kubeconfig in the system file, or with KUBECONFIG",
+			strings.Join(files, ", or "))
 	}
 	return strings.Join(files, string(filepath.ListSeparator)), nil
 }

@@ -153,6 +153,9 @@ func TestKubeconfig(t *testing.T) {
 	t.Chdir(here)
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".kube"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(home, ".kube/config"), nil, 0o600))
+	for _, name := range []string{"a", "c"} {
+		require.NoError(t, os.WriteFile(name, nil, 0o600))
+	}
 	for _, c := range []struct{ given, variable, want string }{
 		{"", "", home + "/.kube/config"}, {"", "a::/b", here + "/a:/b"}, {"c", "a", here + "/c"},
 	} {
@@ -164,6 +167,8 @@ func TestKubeconfig(t *testing.T) {
 	got, err := New([]string{"HOME=" + here}, time.Now).kubeconfig("")
 	require.NoError(t, err)
 	require.Empty(t, got)
+	_, err = New([]string{"KUBECONFIG=/b::d"}, time.Now).kubeconfig("")
+	require.ErrorContains(t, err, "there is no kubeconfig /b, or "+here+"/d\n\thint: name another one")
 }
 
 // A small archive may not fill the disk, nor the memory of who reads it.
