@@ -25,6 +25,7 @@ import (
 	"github.com/profllm/profllm/pkg/job"
 	"github.com/profllm/profllm/pkg/load"
 	"github.com/profllm/profllm/pkg/load/datafile"
+	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/printable"
 	"github.com/profllm/profllm/pkg/run"
 	"github.com/profllm/profllm/pkg/scheduler/local"
@@ -232,6 +233,7 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	printed := &counted{Writer: stdout}
 	a.stdout, a.stderr = printable.NewWriter(printed), printable.NewWriter(stderr)
 	a.answer = &answer{printed: printed}
+	run.InJob = a.env(plan.RoleVar) != "" // of a step: another verb than job, such as bench serve in a container
 	parser, kctx, code := a.parse(ctx, argv[1:])
 	if kctx == nil {
 		return code

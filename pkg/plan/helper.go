@@ -115,7 +115,7 @@ func (p *Plan) helper(in Input, name string, t *source.Table) (Role, error) {
 	return Role{
 		Name: name, Nodes: nodes, Helper: true, Health: Endpoint{Port: name, Path: h.Health}, Timeout: Seconds(wait),
 		Step: Step{Name: name, Nodes: nodes, Container: contained, Argv: h.argv(in.Simulated, added),
-			Log: path.Join("logs", name+"-%t.log"), Env: []Var{{Name: "PROFLLM_ROLE", Value: Text(name)}}},
+			Log: path.Join("logs", name+"-%t.log"), Env: []Var{{Name: RoleVar, Value: Text(name)}}},
 	}, c.Err()
 }
 

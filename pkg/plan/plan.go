@@ -595,3 +595,6 @@ func (p *Plan) fromFirst(data []byte) error {
 	}}
 	return nil
 }
+
+// RoleVar is the variable of a step that says which role or client it is of.
+const RoleVar = "PROFLLM_ROLE"

@@ -27,7 +27,7 @@ func (s *Test) PortOf(one Instance) plan.Port {
 // AddServer adds the role of an instance. The part of argv before inner is ours.
 func (s *Test) AddServer(to *plan.Service, one Instance, argv []plan.Word, inner int, env ...plan.Var) {
 	env = append([]plan.Var{
-		{Name: "PROFLLM_ROLE", Value: plan.Text(one.Name)},
+		{Name: plan.RoleVar, Value: plan.Text(one.Name)},
 		{Name: "CUDA_VISIBLE_DEVICES", Value: plan.Text(plan.FormatGPUs(one.GPUs))},
 	}, env...)
 	if one.Nodes.Count == 1 {
@@ -64,7 +64,7 @@ func (s *Test) AddProxy(to *plan.Service, first Instance, health string, argv []
 		Poll: s.poll(), Proxy: !container,
 		Step: plan.Step{
 			Name: "proxy", Nodes: node, Container: container, Log: "logs/proxy-%t.log", Argv: argv,
-			Env: []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("proxy")}},
+			Env: []plan.Var{{Name: plan.RoleVar, Value: plan.Text("proxy")}},
 		},
 	})
 	to.Endpoint, to.EndpointRole = plan.Endpoint{Port: "proxy"}, "proxy"

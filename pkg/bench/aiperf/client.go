@@ -303,4 +303,4 @@ func (l *Load) on(name string) bool {
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 // clientEnv tells the command which part it plays, as every role is told.
-var clientEnv = []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("client")}}
+var clientEnv = []plan.Var{{Name: plan.RoleVar, Value: plan.Text("client")}}

@@ -131,4 +131,4 @@ func (e *Eval) Command(t plan.Target) (plan.Step, error) {
 }
 
 // clientEnv tells the command which part it plays, as every role is told.
-var clientEnv = []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("client")}}
+var clientEnv = []plan.Var{{Name: plan.RoleVar, Value: plan.Text("client")}}

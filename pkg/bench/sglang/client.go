@@ -263,4 +263,4 @@ func (l *Load) Command(t plan.Target) (plan.Step, error) {
 }
 
 // clientEnv tells the command which part it plays, as every role is told.
-var clientEnv = []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("client")}}
+var clientEnv = []plan.Var{{Name: plan.RoleVar, Value: plan.Text("client")}}

@@ -464,4 +464,4 @@ func text(v *source.Value) string {
 }
 
 // clientEnv tells the command which part it plays, as every role is told.
-var clientEnv = []plan.Var{{Name: "PROFLLM_ROLE", Value: plan.Text("client")}}
+var clientEnv = []plan.Var{{Name: plan.RoleVar, Value: plan.Text("client")}}
