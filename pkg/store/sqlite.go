@@ -80,13 +80,14 @@ func (d *sqlite) open(ctx context.Context, s *Store, o Options) error {
 	}
 	s.read.SetMaxOpenConns(readers)
 	var id, tables, schema int64
+	// Another process may be making the store: it writes the id before the first table, so the tables are read first.
+	if err := s.write.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+		return d.explained(err)
+	}
 	for name, into := range map[string]*int64{"application_id": &id, "schema_version": &schema} {
 		if err := s.write.QueryRowContext(ctx, "PRAGMA "+name).Scan(into); err != nil {
 			return d.explained(err)
 		}
-	}
-	if err := s.write.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
-		return d.explained(err)
 	}
 	if id != application && tables > 0 {
 		return errors.New("the file is another program's database")
