@@ -17,14 +17,12 @@ import (
 // it has started, and to write what it has measured.
 const patience = time.Second
 
-// endSignals are the signals that end a command: those of a ^C, of kill, and of a terminal that closes. One that
-// the command was started to ignore stays ignored, as nohup has it and the script of a job.
+// endSignals are the signals that end a command: those of a ^C, of kill, and of a terminal that closes. The last stays
+// ignored where the command was started to ignore it, as nohup has it. Of SIGTERM, Go does not know.
 func endSignals() []os.Signal {
-	list := []os.Signal{os.Interrupt}
-	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(sig) {
-			list = append(list, sig)
-		}
+	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
 	}
 	return list
 }
