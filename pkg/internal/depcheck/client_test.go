@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // clients are the functions that make an HTTP client of their own, with the reason. Every other one is made
@@ -18,38 +16,25 @@ var clients = map[string]string{
 
 // Headers and credentials go only to the server that was named.
 func TestClientsStayWithTheirServer(t *testing.T) {
-	used := map[string]bool{}
-	for pkg, list := range sources(t) {
-		if pkg == "httpclient" || strings.HasPrefix(pkg, "sim/") { // sim stands in for other programs
-			continue
-		}
-		for _, f := range list {
-			for _, decl := range f.Decls {
-				fn, ok := decl.(*ast.FuncDecl)
-				if !ok || fn.Body == nil || !makesClient(fn.Body) {
-					continue
-				}
-				name := functionName(pkg, fn)
-				used[name] = true
-				if clients[name] == "" {
-					t.Errorf("%s makes an HTTP client: use pkg/httpclient, or give a reason in clients", name)
-				}
-			}
-		}
+	skip := func(pkg string) bool { // sim stands in for other programs
+		return pkg == "httpclient" || strings.HasPrefix(pkg, "sim/")
 	}
-	for name := range clients {
-		require.True(t, used[name], "%s makes none any more", name)
-	}
+	checkTable(t, clients, skip, ownClients, "use pkg/httpclient, or give a reason in clients")
 }
 
-func makesClient(body ast.Node) (yes bool) {
+// ownClients are the places that make an http.Client, or use that of the package. A type that only names one makes none.
+func ownClients(body ast.Node) (found []string) {
 	ast.Inspect(body, func(n ast.Node) bool {
-		if sel, ok := n.(*ast.SelectorExpr); ok {
-			x, _ := sel.X.(*ast.Ident)
-			yes = yes || x != nil && x.Name == "http" &&
-				slices.Contains([]string{"Client", "DefaultClient", "Get", "Post", "PostForm", "Head"}, sel.Sel.Name)
+		names := []string{"DefaultClient", "Get", "Post", "PostForm", "Head"}
+		if literal, ok := n.(*ast.CompositeLit); ok {
+			n, names = literal.Type, []string{"Client"}
+		}
+		if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(names, sel.Sel.Name) {
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "http" {
+				found = append(found, "http."+sel.Sel.Name)
+			}
 		}
 		return true
 	})
-	return yes
+	return found
 }

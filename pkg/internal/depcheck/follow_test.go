@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // following are the calls that write through a link, or into a pipe or a device, in the place of a file.
@@ -38,31 +36,11 @@ var standIns = []string{"sim", "standin", "slurmtest", "kubetest", "pgtest", "re
 
 // A link in a folder that others can write leads no write to a file of this user.
 func TestWritesFollowNoLink(t *testing.T) {
-	used := map[string]bool{}
-	for pkg, list := range sources(t) {
+	isStandIn := func(pkg string) bool {
 		top, _, _ := strings.Cut(pkg, "/")
-		if slices.Contains(standIns, top) || slices.Contains(standIns, path.Base(pkg)) {
-			continue
-		}
-		for _, f := range list {
-			for _, decl := range f.Decls {
-				fn, ok := decl.(*ast.FuncDecl)
-				if !ok || fn.Body == nil {
-					continue
-				}
-				for _, call := range followingCalls(fn.Body) {
-					name := functionName(pkg, fn)
-					used[name] = true
-					if followers[name] == "" {
-						t.Errorf("%s calls %s: use pkg/run or pkg/durable, or say in followers what guards it", name, call)
-					}
-				}
-			}
-		}
+		return slices.Contains(standIns, top) || slices.Contains(standIns, path.Base(pkg))
 	}
-	for name := range followers {
-		require.True(t, used[name], "%s writes nothing any more", name)
-	}
+	checkTable(t, followers, isStandIn, followingCalls, "use pkg/run or pkg/durable, or say in followers what guards it")
 }
 
 // followingCalls are the calls, but for those that make a new file, follow no link or only read.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // opening are the calls that wait for a pipe, read a device or take a file of any
@@ -46,30 +44,13 @@ var openers = map[string]string{
 }
 
 func TestForeignFilesAreOpenedInOnePlace(t *testing.T) {
-	used := map[string]bool{}
-	for pkg, list := range sources(t) {
-		if pkg == "internal/slurmtest" || pkg == "await" { // read what the test wrote
-			continue
-		}
-		for _, f := range list {
-			for _, decl := range f.Decls {
-				fn, ok := decl.(*ast.FuncDecl)
-				if !ok || fn.Body == nil {
-					continue
-				}
-				name := functionName(pkg, fn)
-				for _, call := range openingCalls(fn.Body) {
-					used[name] = true
-					if openers[name] == "" {
-						t.Errorf("%s calls %s: use pkg/regular, or give a reason in openers", name, call)
-					}
-				}
-			}
-		}
-	}
-	for name := range openers {
-		require.True(t, used[name], "%s opens nothing any more", name)
-	}
+	skip := func(pkg string) bool { return pkg == "internal/slurmtest" || pkg == "await" } // read what the test wrote
+	checkTable(t, openers, skip, openingCalls, "use pkg/regular, or give a reason in openers")
+}
+
+// valueName is package.variable, of the first.
+func valueName(pkg string, values *ast.ValueSpec) string {
+	return path.Base(pkg) + "." + values.Names[0].Name
 }
 
 // functionName is package.Type.Method or package.function.
