@@ -10,14 +10,13 @@ import (
 
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/usertest"
 )
 
 // A step in a container is root, and the run a user's: it writes. Root on a login node only reads what is a user's.
 func TestRootWritesInStepsOnly(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Skip("only root")
-	}
+	usertest.Need(t)
 	address, env := fastServer(t)
 	dir := t.TempDir()
 	arithmetic(t, dir, 20)
@@ -25,7 +24,7 @@ func TestRootWritesInStepsOnly(t *testing.T) {
 	require.NoError(t, os.MkdirAll(raw, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "exp/a/0", run.PlanFile), []byte("{}"), 0o644))
 	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "exp"), func(path string, _ os.DirEntry, err error) error {
-		return os.Chown(path, 12345, 12345)
+		return os.Chown(path, usertest.Other, usertest.Other)
 	}))
 	eval := func(more ...string) outcome {
 		return profllm(t, dir, append(env, more...), "eval", "gsm8k", "--host", address, "--data", dir, "--num-questions", "10",

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-const otherUser = 12345
+	"github.com/profllm/profllm/pkg/usertest"
+)
 
 // sharedDir is a folder like /tmp.
 func sharedDir(t *testing.T) string {
@@ -23,33 +23,25 @@ func sharedDir(t *testing.T) string {
 	return dir
 }
 
-// give gives a file to another user; the test is skipped for a user who cannot.
-func give(t *testing.T, path string) {
-	t.Helper()
-	if os.Lchown(path, otherUser, otherUser) != nil {
-		t.Skip("only root gives files to other users")
-	}
-}
-
 // What another user put into the place of a name is not used, whatever it is; what is ours is found
 // again, also when the other user removes theirs.
 func TestOwnDir(t *testing.T) {
 	for what, plant := range map[string]func(t *testing.T, path string){
 		"a folder": func(t *testing.T, path string) {
 			require.NoError(t, os.Mkdir(path, 0o777))
-			give(t, path)
+			usertest.Give(t, path)
 		},
 		"a file": func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, nil, 0o666))
-			give(t, path)
+			usertest.Give(t, path)
 		},
 		"a link to a folder of ours": func(t *testing.T, path string) {
 			require.NoError(t, os.Symlink(t.TempDir(), path))
-			give(t, path)
+			usertest.Give(t, path)
 		},
 		"a link to nothing": func(t *testing.T, path string) {
 			require.NoError(t, os.Symlink("nothing", path))
-			give(t, path)
+			usertest.Give(t, path)
 		},
 		"a folder of ours that others can write": func(t *testing.T, path string) {
 			require.NoError(t, os.Mkdir(path, 0o755))
@@ -96,13 +88,13 @@ func TestSharedFolders(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	give(t, dir)
+	usertest.Give(t, dir)
 	for _, mode := range []os.FileMode{0o755, 0o777 | os.ModeSticky} { // its owner may rename what is in it
 		require.NoError(t, os.Chmod(dir, mode))
 		_, err := OwnDir(dir, "jobs")
 		require.ErrorContains(t, err, "folder of user 12345")
 	}
-	require.NoError(t, os.Chown(dir, os.Getuid(), otherUser))
+	require.NoError(t, os.Chown(dir, os.Getuid(), usertest.Other))
 	require.NoError(t, os.Chmod(dir, 0o775))
 	_, err := OwnDir(dir, "jobs")
 	require.ErrorContains(t, err, "other users could replace", "a group")
@@ -119,7 +111,7 @@ func TestCheckOwnDir(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	require.ErrorContains(t, CheckOwnDir(dir), "alone can write")
 	require.NoError(t, os.Chmod(dir, 0o755))
-	give(t, dir)
+	usertest.Give(t, dir)
 	require.ErrorContains(t, CheckOwnDir(dir), "belongs to user 12345")
 }
 
@@ -129,7 +121,7 @@ func TestLock(t *testing.T) {
 	if os.Getuid() == 0 {
 		theirs := filepath.Join(shared, "leases.lock")
 		require.NoError(t, os.WriteFile(theirs, nil, 0o666))
-		give(t, theirs)
+		usertest.Give(t, theirs)
 	}
 	var wg sync.WaitGroup
 	var inside atomic.Int32
@@ -158,7 +150,7 @@ func TestLock(t *testing.T) {
 	for _, file := range files {
 		info, err := os.Lstat(file)
 		require.NoError(t, err)
-		require.True(t, Owner(info) == otherUser || info.Mode().Perm() == 0o600, file)
+		require.True(t, Owner(info) == usertest.Other || info.Mode().Perm() == 0o600, file)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -177,7 +169,7 @@ func TestOpenOf(t *testing.T) {
 	f, err := OpenOf(os.Getuid(), file)
 	require.NoError(t, err)
 	f.Close()
-	_, err = OpenOf(otherUser, file)
+	_, err = OpenOf(usertest.Other, file)
 	require.ErrorContains(t, err, "not to user 12345")
 	for name := range hostile(t, dir) {
 		_, err := OpenOf(os.Getuid(), filepath.Join(dir, name))

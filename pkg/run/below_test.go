@@ -9,16 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/usertest"
 )
-
-const otherUser = 12345
-
-func give(t *testing.T, path string) {
-	t.Helper()
-	if os.Lchown(path, otherUser, otherUser) != nil {
-		t.Skip("only root gives files to other users")
-	}
-}
 
 // marked makes the directory of a scenario with one run, a/0, and returns both.
 func marked(t *testing.T) (root, dir string) {
@@ -92,11 +84,11 @@ func TestForeignDirectories(t *testing.T) {
 			require.NoError(t, write(filepath.Join(link, "a/0/linked.json")))
 
 			var foreign *run.ForeignError
-			give(t, dir)
+			usertest.Give(t, dir)
 			require.ErrorAs(t, write(filepath.Join(dir, "x.json")), &foreign)
-			require.Equal(t, otherUser, foreign.Owner)
+			require.Equal(t, usertest.Other, foreign.Owner)
 			require.NoError(t, write(filepath.Join(root, "x.json")), "the scenario's is ours")
-			give(t, root)
+			usertest.Give(t, root)
 			require.ErrorAs(t, write(filepath.Join(root, "y.json")), &foreign)
 			require.ErrorAs(t, write(filepath.Join(dir, run.RawDir, "y.json")), &foreign)
 			require.NoFileExists(t, filepath.Join(dir, run.RawDir, "y.json"))
@@ -111,7 +103,7 @@ func TestPlantedRecords(t *testing.T) {
 	require.NoError(t, os.Chmod(shared, 0o777|os.ModeSticky))
 	plan := filepath.Join(shared, run.PlanFile)
 	require.NoError(t, os.WriteFile(plan, []byte("{}"), 0o644))
-	give(t, plan)
+	usertest.Give(t, plan)
 	require.NoError(t, os.Mkdir(filepath.Join(shared, "own"), 0o755))
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(shared, "own/link")))
 	require.NoError(t, run.CheckDir(filepath.Join(shared, "own/link")))

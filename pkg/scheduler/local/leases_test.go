@@ -19,6 +19,7 @@ import (
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/regular"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/usertest"
 )
 
 // leasesIn keeps the leases of a test apart.
@@ -118,31 +119,18 @@ func TestLeasesHeldUp(t *testing.T) {
 
 func leasesFile(uid int) string { return filepath.Join(leasesDir, leasesBase(uid)+leasesExt) }
 
-const otherUser = 12345
-
-// another is a user who has a process of their own on this machine; the test is skipped for a user who
-// cannot start one. It returns the user's job.
+// another is the job of another user, of which a process lives.
 func another(t *testing.T) holder {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root starts processes of other users")
-	}
-	engine := exec.Command("sleep", "600")
-	engine.Dir = "/"
-	engine.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
-	require.NoError(t, engine.Start())
-	t.Cleanup(func() {
-		engine.Process.Kill()
-		engine.Wait()
-	})
-	return holder{Job: newID(engine.Process.Pid, process.Start(engine.Process.Pid))}
+	pid := usertest.Start(t)
+	return holder{Job: newID(pid, process.Start(pid))}
 }
 
 // plant writes a file as another user would.
 func plant(t *testing.T, path string, content []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, content, 0o666))
-	require.NoError(t, os.Chown(path, otherUser, otherUser))
+	usertest.Give(t, path)
 }
 
 func marshal(t *testing.T, of leases) []byte {
@@ -156,7 +144,7 @@ func marshal(t *testing.T, of leases) []byte {
 func TestLeasesOfOthers(t *testing.T) {
 	leasesIn(t)
 	theirs := another(t)
-	plant(t, leasesFile(otherUser), marshal(t, leases{gpuName("a"): theirs, gpuName("c"): {Job: newID(1, "gone")}}))
+	plant(t, leasesFile(usertest.Other), marshal(t, leases{gpuName("a"): theirs, gpuName("c"): {Job: newID(1, "gone")}}))
 	ours := holder{ourselves().Job, t.TempDir()}
 	require.ErrorContains(t, ours.takeOver(holder{}, []string{gpuName("a")}), "is now used")
 	require.NoError(t, ours.takeOver(holder{}, []string{gpuName("b"), gpuName("c")}))
@@ -173,7 +161,7 @@ func TestLeasesWrittenMeanwhile(t *testing.T) {
 	ours, tries := ourselves(), 0
 	require.NoError(t, changeLeases(t.Context(), func(of leases) bool {
 		if tries++; tries == 1 {
-			plant(t, leasesFile(otherUser), marshal(t, leases{gpuName("a"): theirs}))
+			plant(t, leasesFile(usertest.Other), marshal(t, leases{gpuName("a"): theirs}))
 		} else if of[gpuName("a")] == theirs {
 			return false
 		}
@@ -201,35 +189,35 @@ func TestLeasesPlanted(t *testing.T) {
 		}, ""},
 		"a link in its place": {func(t *testing.T, dir string) {
 			require.NoError(t, os.Symlink("/etc/passwd", leasesFile(os.Getuid())))
-			require.NoError(t, os.Lchown(leasesFile(os.Getuid()), otherUser, otherUser))
+			usertest.Give(t, leasesFile(os.Getuid()))
 		}, ""},
 		"the lock": {func(t *testing.T, dir string) {
 			plant(t, filepath.Join(dir, leasesBase(os.Getuid())+".lock"), nil)
 		}, ""},
 		"leases of process 1": {func(t *testing.T, dir string) {
-			plant(t, leasesFile(otherUser), marshal(t, leases{want[0]: {Job: first}, want[1]: {Job: first}}))
+			plant(t, leasesFile(usertest.Other), marshal(t, leases{want[0]: {Job: first}, want[1]: {Job: first}}))
 		}, "1 of its jobs are processes of other users"},
 		"leases in the name of a third user": {func(t *testing.T, dir string) {
 			plant(t, leasesFile(777), marshal(t, leases{want[0]: another(t)}))
 		}, "belongs to user 12345, not to user 777"},
 		"53 MB": {func(t *testing.T, dir string) {
-			plant(t, leasesFile(otherUser), bytes.Repeat([]byte(" "), 53<<20))
+			plant(t, leasesFile(usertest.Other), bytes.Repeat([]byte(" "), 53<<20))
 		}, "too large"},
-		"no JSON":      {func(t *testing.T, dir string) { plant(t, leasesFile(otherUser), []byte("x")) }, "invalid character"},
+		"no JSON":      {func(t *testing.T, dir string) { plant(t, leasesFile(usertest.Other), []byte("x")) }, "invalid character"},
 		"not a number": {func(t *testing.T, dir string) { plant(t, filepath.Join(dir, "profllm-leases-x.json"), nil) }, "names no user"},
 		"a pipe": {func(t *testing.T, dir string) {
-			require.NoError(t, syscall.Mkfifo(leasesFile(otherUser), 0o666))
-			require.NoError(t, os.Chown(leasesFile(otherUser), otherUser, otherUser))
+			require.NoError(t, syscall.Mkfifo(leasesFile(usertest.Other), 0o666))
+			usertest.Give(t, leasesFile(usertest.Other))
 		}, "not a regular file"},
-		"a folder": {func(t *testing.T, dir string) { require.NoError(t, os.Mkdir(leasesFile(otherUser), 0o755)) }, "not a regular file"},
+		"a folder": {func(t *testing.T, dir string) { require.NoError(t, os.Mkdir(leasesFile(usertest.Other), 0o755)) }, "not a regular file"},
 		"a turn without an end": {func(t *testing.T, dir string) {
 			name := turn{math.MaxInt, 1, []string{"a"}}.name()
-			plant(t, leasesFile(otherUser), marshal(t, leases{name: another(t)}))
+			plant(t, leasesFile(usertest.Other), marshal(t, leases{name: another(t)}))
 		}, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := leasesIn(t)
-			another(t) // or skip
+			usertest.Need(t)
 			attack.plant(t, dir)
 			ours := holder{ourselves().Job, t.TempDir()}
 			require.NoError(t, ours.takeOver(holder{}, want))

@@ -18,6 +18,7 @@ import (
 	"github.com/profllm/profllm/pkg/plan"
 	"github.com/profllm/profllm/pkg/process"
 	"github.com/profllm/profllm/pkg/run"
+	"github.com/profllm/profllm/pkg/usertest"
 )
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -317,7 +318,6 @@ func TestMainOutsideAJob(t *testing.T) {
 
 // A folder that another user made in this one's name is not used: neither its programs nor its records.
 func TestStateOfAnotherUser(t *testing.T) {
-	another(t) // or skip
 	shared := t.TempDir()
 	require.NoError(t, os.Chmod(shared, 0o777|os.ModeSticky))
 	planted := filepath.Join(shared, base())
@@ -325,7 +325,7 @@ func TestStateOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(planted, id), 0o777))
 	require.NoError(t, run.WriteJSON(filepath.Join(planted, id, startedFile), record{ID: id, Name: "job"}))
 	require.NoError(t, run.WriteJSON(filepath.Join(planted, id, endedFile(id)), record{ID: id, State: run.Succeeded}))
-	require.NoError(t, os.Chown(planted, otherUser, otherUser))
+	usertest.Give(t, planted)
 
 	l := New(shared, os.Args[0], nil, time.Now)
 	_, found, err := l.FindJob(t.Context(), "job", time.Time{})
