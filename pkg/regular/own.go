@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -48,28 +48,39 @@ func FindOwnDir(shared, base string) (string, error) {
 	return path, err
 }
 
+// ownPath is the name that this user owns, or else the first that nobody has taken.
 func ownPath(shared, base, ext string, kind fs.FileMode) (path string, exists bool, err error) {
 	if err := checkShared(shared); err != nil {
 		return "", false, err
 	}
-	others, err := filepath.Glob(filepath.Join(shared, base+"-*"+ext))
+	entries, err := os.ReadDir(shared)
 	if err != nil {
 		return "", false, err
 	}
-	slices.SortFunc(others, func(a, b string) int { // by number
-		if len(a) != len(b) {
-			return len(a) - len(b)
+	name := func(n int) string {
+		if n == 1 {
+			return base + ext
 		}
-		return strings.Compare(a, b)
-	})
-	first := filepath.Join(shared, base+ext)
-	for _, path := range append([]string{first}, others...) {
-		if info, err := os.Lstat(path); err == nil && isOwn(info, kind) {
-			return path, true, nil
+		return fmt.Sprintf("%s-%d%s", base, n, ext)
+	}
+	own := 0 // the smallest number of a name that this user owns
+	for _, e := range entries {
+		n := 1
+		if e.Name() != name(1) {
+			word, _ := strings.CutPrefix(e.Name(), base+"-")
+			if n, err = strconv.Atoi(strings.TrimSuffix(word, ext)); err != nil || e.Name() != name(n) {
+				continue
+			}
+		}
+		if info, err := e.Info(); err == nil && isOwn(info, kind) && (own == 0 || n < own) {
+			own = n
 		}
 	}
-	path = first
-	for n := 2; ; n++ {
+	if own > 0 {
+		return filepath.Join(shared, name(own)), true, nil
+	}
+	for n := 1; ; n++ {
+		path := filepath.Join(shared, name(n))
 		info, err := os.Lstat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -79,7 +90,6 @@ func ownPath(shared, base, ext string, kind fs.FileMode) (path string, exists bo
 		case isOwn(info, kind): // made meanwhile
 			return path, true, nil
 		}
-		path = filepath.Join(shared, fmt.Sprintf("%s-%d%s", base, n, ext))
 	}
 }
 

@@ -180,3 +180,20 @@ func TestOpenOf(t *testing.T) {
 	_, err = OpenOf(os.Getuid(), filepath.Join(dir, "link"))
 	require.Error(t, err)
 }
+
+// The names of the folder and of others' files in it mean nothing.
+func TestOwnNames(t *testing.T) {
+	shared := filepath.Join(t.TempDir(), "a[b*?")
+	require.NoError(t, os.Mkdir(shared, 0o755))
+	for _, name := range []string{"jobs-x", "jobs-2x", "jobs-02", "jobs--2", "jobs-99999999999999999999", "jobs-1"} {
+		require.NoError(t, os.Mkdir(filepath.Join(shared, name), 0o700))
+	}
+	got, err := OwnDir(shared, "jobs")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(shared, "jobs"), got)
+	require.NoError(t, os.Mkdir(filepath.Join(shared, "jobs-2"), 0o700))
+	require.NoError(t, os.Remove(got))
+	got, err = OwnDir(shared, "jobs")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(shared, "jobs-2"), got)
+}
