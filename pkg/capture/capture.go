@@ -1,5 +1,5 @@
-// Package capture keeps what programs print that profllm starts, within bounds: a program that prints for ever
-// must not take the machine's memory.
+// Package capture bounds the output of programs that profllm starts: a program that prints for ever must not take
+// the machine's memory.
 //
 //	out, err := capture.Run(exec.CommandContext(ctx, "squeue"))
 package capture
@@ -7,48 +7,55 @@ package capture
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os/exec"
 )
 
-// How much is kept of what a program prints that profllm starts.
+// Limits in bytes: of an answer, which is read, and of a complaint, which is shown.
 const (
-	Answer    = 64 << 20 // what is read
-	Complaint = 64 << 10 // what is shown to somebody
+	Answer    = 64 << 20
+	Complaint = 64 << 10
 )
 
-// Output keeps the first Most bytes of what a program prints. It takes the rest too, so that the program ends
-// as it would, but keeps nothing of it.
+// Output keeps the first Most bytes that a program prints, or writes them to To. It takes the rest too, so that the
+// program ends as it would, and drops it.
 type Output struct {
 	Most int
-	Over bool // there was more
+	To   io.Writer // nil: in memory
 
-	kept bytes.Buffer
+	kept  bytes.Buffer
+	taken int
+	over  bool // there was more
 }
 
 func (o *Output) Write(p []byte) (int, error) {
-	room := max(0, o.Most-o.kept.Len())
-	o.Over = o.Over || len(p) > room
-	o.kept.Write(p[:min(len(p), room)])
+	room := min(len(p), o.Most-o.taken)
+	o.over = o.over || len(p) > room
+	o.taken += room
+	to := o.To
+	if to == nil {
+		to = &o.kept
+	}
+	if _, err := to.Write(p[:room]); err != nil {
+		return 0, err
+	}
 	return len(p), nil
 }
 
-// Bytes is what was kept.
+// Bytes returns the kept bytes.
 func (o *Output) Bytes() []byte { return o.kept.Bytes() }
 
 func (o *Output) String() string { return o.kept.String() }
 
-// Len is how many bytes were kept.
-func (o *Output) Len() int { return o.kept.Len() }
-
 // Err is an error if there was more.
 func (o *Output) Err() error {
-	if o.Over {
+	if o.over {
 		return fmt.Errorf("the answer is longer than %d MiB", o.Most>>20)
 	}
 	return nil
 }
 
-// Tail keeps the last Most bytes of what a program prints.
+// Tail keeps the last Most bytes that a program prints.
 type Tail struct {
 	Most int
 
@@ -65,7 +72,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 
 func (t *Tail) String() string { return string(t.kept[max(0, len(t.kept)-t.Most):]) }
 
-// Run runs a program and returns what it prints, of which an error has the complaint.
+// Run runs a program and returns its output. An exec.ExitError has the complaint.
 func Run(cmd *exec.Cmd) ([]byte, error) {
 	out := Output{Most: Answer}
 	cmd.Stdout = &out

@@ -156,14 +156,14 @@ func (k *Kube) call(ctx context.Context, at Place, stdin []byte, out io.Writer, 
 		return err
 	}
 	cmd.Stdin = bytes.NewReader(stdin)
-	bounded := &bounded{w: out, left: mostAnswer}
-	cmd.Stdout, cmd.Stderr = bounded, stderr
+	answer := &capture.Output{Most: mostAnswer, To: out}
+	cmd.Stdout, cmd.Stderr = answer, stderr
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("no answer in %s: %w", limit, ctx.Err())
-	case bounded.over:
-		err = fmt.Errorf("the answer is longer than %d MiB", mostAnswer>>20)
+	case answer.Err() != nil:
+		err = answer.Err()
 	}
 	if err != nil {
 		return &CommandError{Argv: argv, Stderr: redact.Complaint(stderr.String(), cmd.Env), Err: err}
@@ -201,22 +201,6 @@ func (k *Kube) command(ctx context.Context, at Place, request time.Duration, arg
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	return argv, cmd, nil
-}
-
-// bounded passes on so many bytes, and drops the rest.
-type bounded struct {
-	w    io.Writer
-	left int64
-	over bool
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if int64(len(p)) > b.left {
-		b.over = true
-		return len(p), nil
-	}
-	b.left -= int64(len(p))
-	return b.w.Write(p)
 }
 
 // program is the path of kubectl on the PATH of the caller's environment.
