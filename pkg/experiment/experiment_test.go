@@ -154,7 +154,7 @@ func TestNulls(t *testing.T) {
 	require.Equal(t, map[string]any{"max-concurrency": "none", "dataset_name": "sharegpt", "num_prompts": int64(1000)},
 		tests.Table("bench_cmd_args").Plain(), "lengths of random prompts do not apply")
 	for text, want := range map[string]string{
-		"server: {model: m}\nevaluation:\n":                              "x.yaml:2:1: evaluation is null\n\thint: remove it, or write a value, such as {}",
+		"server: {model: m}\nevaluation:\n":                              "x.yaml:2:1: evaluation is null\n\thint: remove it for its default",
 		"server: {model: ~}\n":                                           "server.model is null",
 		"server: {model: m, compilation_config: {mode: ~}}\n":            "server.compilation_config.mode is null",
 		"engine: sglang\nserver: {model_path: m, tp_size: null}\n":       "server.tp_size is null",

@@ -29,51 +29,46 @@ func unwrapped(t *source.Table, c *source.Complaints) *source.Table {
 	return out
 }
 
-// withoutNulls puts what null means into the place of each null: no limit of the requests in flight, and None
-// for an option of vLLM. Where it means nothing it is refused: what is not given has a default.
+// withoutNulls puts the meaning of null into the place of each: no limit of the requests in flight, and None for an
+// option of vLLM. Elsewhere null is refused, because a key that is left out has a default.
 func withoutNulls(t *source.Table, c *source.Complaints) *source.Table {
+	engine, ok := t.Get(engineKey).Text()
+	return nullsOf("", t, !ok || engine == "vllm", c)
+}
+
+// nullsOf does so for a table, whose keys follow path.
+func nullsOf(path string, t *source.Table, isVLLM bool, c *source.Complaints) *source.Table {
 	out := t.Without()
 	for _, key := range t.Keys() {
 		v := t.Get(key)
-		table, _ := v.Any.(*source.Table)
+		name := path + key
+		table, isTable := v.Any.(*source.Table)
 		switch {
-		case isNull(v):
-			c.Add(source.Errorf(v.Pos, "%s is null", key).Hintf("remove it, or write a value, such as {} for the defaults of a table"))
-			out = out.Without(key)
-		case table != nil:
-			out.Set(key, &source.Value{Pos: v.Pos, Any: tableWithoutNulls(t, key, key, table, c)})
-		}
-	}
-	return out
-}
-
-func tableWithoutNulls(top *source.Table, section, path string, t *source.Table, c *source.Complaints) *source.Table {
-	out := t.Without()
-	for _, key := range t.Keys() {
-		v, name := t.Get(key), path+"."+key
-		table, _ := v.Any.(*source.Table)
-		switch {
-		case table != nil:
-			out.Set(key, &source.Value{Pos: v.Pos, Any: tableWithoutNulls(top, section, name, table, c)})
+		case isTable:
+			out.Set(key, &source.Value{Pos: v.Pos, Any: nullsOf(name+".", table, isVLLM, c)})
 		case !isNull(v):
-		case section == benchmarkKey && strings.ReplaceAll(key, "-", "_") == "max_concurrency":
+		case path == benchmarkKey+"." && strings.ReplaceAll(key, "-", "_") == "max_concurrency":
 			out.Set(key, &source.Value{Pos: v.Pos, Any: "none"})
-		case isOption(top, section, path, key):
+		case isVLLM && isOption(path, key):
 			out.Set(key, &source.Value{Pos: v.Pos, Any: "None"})
 		default:
-			c.Add(source.Errorf(v.Pos, "%s is null", name).Hintf("remove it: then it has its default"))
+			c.Add(source.Errorf(v.Pos, "%s is null", name).
+				Hintf("remove it for its default, or write a value, such as {} for a table"))
 			out = out.Without(key)
 		}
 	}
 	return out
 }
 
-// isOption reports whether a key is an option of vllm serve, which takes None for those that may be absent.
-func isOption(top *source.Table, section, path, key string) bool {
-	if engine, ok := top.Get(engineKey).Text(); ok && engine != "vllm" || section != serverKey {
-		return false
+// isOption reports whether a key is an option of the engine.
+func isOption(path, key string) bool {
+	switch path {
+	case serverKey + ".":
+		return !slices.Contains(ServedKeys, key)
+	case serverKey + ".decode.", serverKey + ".prefill.":
+		return true
 	}
-	return path == serverKey && !slices.Contains(ServedKeys, key) || path == serverKey+".decode" || path == serverKey+".prefill"
+	return false
 }
 
 // ClientDefaults are the defaults of `vllm bench serve` and of profllm's own client, where those of a test are
