@@ -233,7 +233,6 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	printed := &counted{Writer: stdout}
 	a.stdout, a.stderr = printable.NewWriter(printed), printable.NewWriter(stderr)
 	a.answer = &answer{printed: printed}
-	run.InJob = a.env(plan.RoleVar) != "" // of a step: another verb than job, such as bench serve in a container
 	parser, kctx, code := a.parse(ctx, argv[1:])
 	if kctx == nil {
 		return code
@@ -241,6 +240,8 @@ func execute(ctx context.Context, argv, environ []string, stdin io.Reader, stdou
 	a.answer.wanted = commandline.AsksJSON(kctx)
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	a.command = kctx.Selected().FullPath()
+	// A step may run another verb than job, such as bench serve in a container.
+	run.InJob = a.env(plan.RoleVar) != "" || strings.HasPrefix(a.command, "profllm job ")
 	err := campaign.Interruption(ctx, kctx.Run(a, parser))
 	return a.finish(ctx, a.code(ctx, err), err)
 }

@@ -55,12 +55,6 @@ type runFlag struct {
 	Dir string `name:"run" required:"" type:"existingdir" help:"The run directory."`
 }
 
-// AfterApply notes that this process is a part of the run's own job.
-func (runFlag) AfterApply() error {
-	run.InJob = true
-	return nil
-}
-
 func (f runFlag) job(a *app) *job.Job {
 	j := &job.Job{Dir: f.Dir, Env: a.env, Stdout: a.stdout, Stderr: a.stderr, Now: a.now, GPUs: gpuReader(),
 		Simulator: knobs.Conditions(a.env)}

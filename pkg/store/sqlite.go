@@ -113,7 +113,7 @@ func (d *sqlite) inPlace() error {
 			}
 			d.seen[name] = now
 		case known && (err != nil || !os.SameFile(was, now)):
-			return fmt.Errorf("%w: %s", ErrReplaced, name)
+			return fmt.Errorf("%s: %w", name, ErrReplaced)
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ type dialect interface {
 }
 
 // ErrReplaced says that the file of a store was removed or replaced while it was in use.
-var ErrReplaced = errors.New("the file of the store was removed or replaced while this program used it: what it writes is lost\n\t" +
+var ErrReplaced = errors.New("the file was removed or replaced while this program used the store: what it writes is lost\n\t" +
 	"hint: put the file back, or start this program again; then repeat what was refused")
 
 // Open opens the store at a place, the name of a file or postgres://…, and brings its
