@@ -68,7 +68,7 @@ func ownPath(shared, base, ext string, kind fs.FileMode) (path string, exists bo
 		n := 1
 		if e.Name() != name(1) {
 			word, _ := strings.CutPrefix(e.Name(), base+"-")
-			if n, err = strconv.Atoi(strings.TrimSuffix(word, ext)); err != nil || e.Name() != name(n) {
+			if n, err = strconv.Atoi(strings.TrimSuffix(word, ext)); err != nil || n < 2 || e.Name() != name(n) {
 				continue
 			}
 		}
