@@ -71,8 +71,8 @@ func isOption(path, key string) bool {
 	return false
 }
 
-// ClientDefaults are the defaults of `vllm bench serve` and of profllm's own client, where those of a test are
-// CloudAI's. The lengths are those of random prompts.
+// ClientDefaults are the defaults of `vllm bench serve` and `profllm bench serve`. The defaults of a test are
+// CloudAI's instead. Random marks lengths of random prompts.
 var ClientDefaults = []struct {
 	Key    string
 	Value  any
@@ -82,7 +82,7 @@ var ClientDefaults = []struct {
 	{"max_concurrency", "none", false},
 }
 
-// withOwnDefaults adds those of the client that an experiment names, if it is one of these.
+// withOwnDefaults adds ClientDefaults to an experiment with one of these clients.
 func withOwnDefaults(t *source.Table) *source.Table {
 	bench := t.Table(benchmarkKey)
 	client, named := t.Get("client").Text()

@@ -1,6 +1,6 @@
-// Package httpclient makes the client with which profllm asks a server that somebody named: it sends
-// nothing to another one. A redirect to another origin would carry the request there, with its headers and
-// credentials, and the answer would count as that of the named server.
+// Package httpclient makes HTTP clients that stay with the server that the user named. A redirect to another origin
+// would carry the request there, with its headers and credentials, and profllm would take the answer for the named
+// server's.
 package httpclient
 
 import (

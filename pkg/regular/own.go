@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// In a folder that users share, such as /tmp, somebody else can take any name first. So a name there
-// stands for several: base+ext, and, where another user has taken that, base-2+ext, base-3+ext and so
-// on. What counts is only what this user owns and nobody else can write. The folder must not let others
-// rename what is ours, see checkShared.
+// In a folder that users share, such as /tmp, another user can take any name first. So a name there
+// stands for several: base+ext, and, if another user has taken it, base-2+ext, base-3+ext and so on. A file
+// counts only if this user owns it and no other user can write it. The folder must not let others rename
+// it, see checkShared.
 
-// OwnDir returns a folder that only this user can use, below a folder that users share. It makes one
-// where there is none.
+// OwnDir returns a folder that only this user can use, below a folder that users share. It makes
+// the folder if it is missing.
 func OwnDir(shared, base string) (string, error) {
 	for {
 		path, exists, err := ownPath(shared, base, "", fs.ModeDir)
@@ -38,8 +38,8 @@ func OwnFile(shared, base, ext string) (path string, exists bool, err error) {
 	return ownPath(shared, base, ext, 0)
 }
 
-// FindOwnDir is OwnDir for a reader: it makes none, and where there is none, returns a path below which
-// nothing can be.
+// FindOwnDir is OwnDir for a reader: it makes no folder. If the folder is missing, it returns a path below which
+// no file can exist.
 func FindOwnDir(shared, base string) (string, error) {
 	path, exists, err := ownPath(shared, base, "", fs.ModeDir)
 	if !exists {
@@ -48,7 +48,7 @@ func FindOwnDir(shared, base string) (string, error) {
 	return path, err
 }
 
-// ownPath is the name that this user owns, or else the first that nobody has taken.
+// ownPath returns the name that this user owns, or else the first free one.
 func ownPath(shared, base, ext string, kind fs.FileMode) (path string, exists bool, err error) {
 	if err := checkShared(shared); err != nil {
 		return "", false, err
@@ -93,11 +93,11 @@ func ownPath(shared, base, ext string, kind fs.FileMode) (path string, exists bo
 	}
 }
 
-// nobody is the owner that the kernel shows for root's files in a container that has one user only.
-const nobody = 65534
+// The kernel shows this owner for root's files in a container with a single user.
+const overflowUID = 65534
 
-// checkShared refuses a folder in which another user could replace what is ours. The group with the
-// user's own number is that user's alone.
+// checkShared refuses a folder if another user could replace this user's files there. Only this user is in the
+// group with the user's own number.
 func checkShared(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -109,7 +109,7 @@ func checkShared(dir string) error {
 		others = 0o002
 	}
 	sticky := info.Mode()&fs.ModeSticky != 0
-	if owner != 0 && owner != os.Geteuid() && (owner != nobody || !sticky) || info.Mode().Perm()&others != 0 && !sticky {
+	if owner != 0 && owner != os.Geteuid() && (owner != overflowUID || !sticky) || info.Mode().Perm()&others != 0 && !sticky {
 		return fmt.Errorf("other users could replace the files of user %d in %s, a folder of user %d with mode %v\n\t"+
 			"hint: name a folder of this user or of root, with the sticky bit (chmod +t) where others write in it",
 			os.Geteuid(), dir, owner, info.Mode())
@@ -117,7 +117,7 @@ func checkShared(dir string) error {
 	return nil
 }
 
-// CheckOwnDir refuses a folder in which another user can put something, now or later.
+// CheckOwnDir refuses a folder if another user can write in it or replace it.
 func CheckOwnDir(path string) error {
 	if err := checkShared(filepath.Dir(path)); err != nil {
 		return err
@@ -135,7 +135,7 @@ func isOwn(info fs.FileInfo, kind fs.FileMode) bool {
 	return info.Mode().Type() == kind && info.Mode().Perm()&0o022 == 0 && Owner(info) == os.Geteuid()
 }
 
-// Owner is the user that a file belongs to, -1 where the system does not say.
+// Owner is the UID of a file's owner, -1 if it is unknown.
 func Owner(info fs.FileInfo) int {
 	user, _ := owners(info)
 	return user
@@ -148,8 +148,7 @@ func owners(info fs.FileInfo) (user, group int) {
 	return -1, -1
 }
 
-// CheckOwner refuses what neither this user nor root put there, in a folder where others could exchange it
-// too.
+// CheckOwner refuses a file of a user other than root and this one, and one that others could replace.
 func CheckOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -161,7 +160,7 @@ func CheckOwner(path string) error {
 	return checkShared(filepath.Dir(path))
 }
 
-// OpenOf opens a regular file that belongs to a user. A link is none.
+// OpenOf opens a regular file that belongs to a user. It follows no link.
 func OpenOf(user int, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/profllm/profllm/pkg/regular"
 )
 
-// A ForeignError says that a directory belongs to somebody else: it is only read.
+// A ForeignError is the error for writing into a directory of another user.
 type ForeignError struct {
 	Dir   string
 	Owner int
@@ -23,14 +23,13 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s belongs to user %d, so it is only read", e.Dir, e.Owner)
 }
 
-// marks are the records of which each directory of a scenario, of a run or of an import has one.
+// Each directory of a scenario, a run or an import has one of these records.
 var marks = []string{ScenarioFile, PlanFile, ImportFile}
 
-// CheckDir refuses a directory of a run into which nothing must be written: one that belongs to another user
-// (ForeignError), who could exchange what is in it, and one that a link below the scenario's directory
-// leads to. A run directory may have come from anywhere. What lies below no run is not judged. Every
-// function of this package that writes asks it. A process of the job asks nobody: in a container, it may
-// be root and the directory a user's.
+// CheckDir refuses to write into a directory of a run if it belongs to another user (ForeignError), who could
+// replace its files, or if a link below the scenario's directory leads to it. A run directory is foreign
+// input. Directories outside of runs pass. Every function of this package that writes calls it. A process
+// of the job itself passes whatever the owner: in a container it may be root, and the directory a user's.
 func CheckDir(dir string) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -107,8 +106,8 @@ func topOf(path string) (top string) {
 	return top
 }
 
-// isMarked reports whether a directory has such a record. What a user puts into a folder of root for all,
-// such as /tmp, is none.
+// isMarked reports whether a directory has such a record. A record of a user in a shared folder of root, such as
+// /tmp, does not count.
 func isMarked(dir string) bool {
 	for _, name := range marks {
 		mark, err := os.Lstat(filepath.Join(dir, name))

@@ -7,7 +7,7 @@ import (
 )
 
 // checkHome refuses values that mean a home folder: they are quoted, so that no shell expands them. Shell
-// text is none of them.
+// text is exempt.
 func checkHome(path string, v *source.Value, c *source.Complaints) {
 	if v == nil || path == "cmd" || strings.HasSuffix(path, "_cmd") || strings.HasSuffix(path, ".cmd") ||
 		strings.HasSuffix(path, ".command") {
